@@ -1,0 +1,6 @@
+"""The command `elastic-sampler`."""
+
+
+def main() -> int:
+    """Run it."""
+    return 0

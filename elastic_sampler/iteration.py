@@ -1,0 +1,188 @@
+"""One rank's way through (the rest of) one epoch: what was planned, how far it is.
+
+A `Plan` is a value: everything an iteration needs, fixed when it is made. An `Iteration` is an
+iterator over the plan's share that knows how much of it was issued and, when somebody tells it,
+how much was trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import length_hint
+from typing import TYPE_CHECKING, Any, cast
+
+from .share import Share, Tail, positions
+from .state import State
+from .world import World
+
+if TYPE_CHECKING:
+    from .sampler import ElasticDistributedSampler
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The rest of one epoch, as one rank walks it.
+
+    Attributes:
+        epoch: The epoch.
+        order: Its order, rotated.
+        start: The position it begins at, of the whole job.
+        origin: The rotation in force.
+        world: This rank and the world size.
+        seat: The rank after `start_rank` turned the ranks.
+        tail: What happens at the end.
+    """
+
+    epoch: int
+    order: Sequence[int]
+    start: int
+    origin: int
+    world: World
+    seat: int
+    tail: Tail
+
+    @property
+    def num_samples(self) -> int:
+        """Length of the order."""
+        return len(self.order)
+
+    @property
+    def share(self) -> Share:
+        """The rank's part of what is left."""
+        size = self.world.size
+        places = positions(self.start, self.num_samples, size, self.seat, self.tail)
+        return Share(self.order, places)
+
+    def position_after(self, count: int) -> int:
+        """The position of the job when each rank, in lock-step, has taken `count` indices."""
+        return min(self.start + count * self.world.size, self.num_samples)
+
+
+class Iteration(chain[int]):
+    """Iterates over a plan's share, as cheap as a list's iterator, and knows how far it is.
+
+    The exact count needs no counter in the loop: it is what the chunks held, less what is left of
+    the chunk in hand.
+
+    Attributes:
+        sampler: Whose iteration this is.
+        plan: What is iterated over. It may be replaced until the first `next`.
+        trained: How many indices of this rank were trained, if anybody says so (`track`,
+            `advance`), else None.
+        ended: Whether a tracked loader came to its normal end.
+        generation: Of the sampler: an older one no longer counts.
+        again: Whether the same epoch was finished just before, and no epoch was set since.
+        adopted: Whether the plan came from `load_state_dict` on this iterator.
+    """
+
+    sampler: ElasticDistributedSampler
+    trained: int | None
+    ended: bool
+    generation: int
+    again: bool
+    adopted: bool
+    _chunks: _Chunks
+
+    @classmethod
+    def over(cls, sampler: ElasticDistributedSampler, plan: Plan, generation: int) -> Iteration:
+        """An iteration that has not begun."""
+        chunks = _Chunks(plan)
+        iteration = cast(Iteration, cls.from_iterable(chunks))  # a cls, but for typeshed
+        chunks.iteration = iteration
+        iteration._chunks = chunks
+        iteration.sampler = sampler
+        iteration.generation, iteration.trained = generation, None
+        iteration.ended = iteration.again = iteration.adopted = False
+        return iteration
+
+    @property
+    def plan(self) -> Plan:
+        """What is iterated over."""
+        return self._chunks.plan
+
+    @property
+    def issued(self) -> int:
+        """How many indices were drawn from this iterator."""
+        return self._chunks.issued - length_hint(self._chunks.chunk)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the end was reached, by asking for one more."""
+        return self._chunks.exhausted
+
+    @property
+    def finished(self) -> bool:
+        """Whether this iteration has finished its epoch: by what was trained, if that is known."""
+        if not self.plan.num_samples:
+            return False
+        done = self.issued if self.trained is None else self.trained
+        if done and self.plan.position_after(done) == self.plan.num_samples:
+            return True
+        # Counted by hand along a share, without an iterator, the last count is the end.
+        came_to_end = self.exhausted or not self._chunks.begun
+        return self.ended or (came_to_end and done == len(self._chunks.share))
+
+    def __length_hint__(self) -> int:
+        return len(self._chunks.share) - self.issued
+
+    def state(self) -> State:
+        """Where the job is: by what was trained if that is known, else by what was issued."""
+        done = self.issued if self.trained is None else self.trained
+        plan = self.plan
+        position = plan.num_samples if self.finished else plan.position_after(done)
+        return self.sampler._state(
+            plan.epoch, position, plan.num_samples, plan.origin if position else None
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the job is when what this iterator has issued is trained, as torchdata asks."""
+        return self.state().to_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Begin where a state says, if nothing was drawn yet; a finished state leaves nothing.
+
+        Raises:
+            StateError: As `ElasticDistributedSampler.load_state_dict` raises it.
+            RuntimeError: An index was already drawn from this iterator.
+        """
+        if self._chunks.begun:
+            raise RuntimeError(
+                "load_state_dict must come before the first next() of an iterator: "
+                "make another one with iter(sampler)"
+            )
+        self._chunks.replace(self.sampler._plan_of_state(state))
+        self.adopted = True
+
+
+class _Chunks(Iterator[Iterator[int]]):
+    """Feeds an `Iteration` with one chunk after another."""
+
+    iteration: Iteration
+
+    def __init__(self, plan: Plan) -> None:
+        self.replace(plan)
+        self.issued = 0
+        self.chunk: Iterator[int] = iter(())
+        self.begun = self.exhausted = False
+
+    def replace(self, plan: Plan) -> None:
+        self.plan = plan
+        self.share = plan.share
+        self._lists = self.share.chunks()
+
+    def __next__(self) -> Iterator[int]:
+        if not self.begun:
+            self.begun = True
+            self.iteration.sampler._begin(self.iteration)
+        try:
+            found = next(self._lists)
+        except StopIteration:
+            self.exhausted = True
+            if self.iteration.trained is None:
+                self.iteration.sampler._passed(self.iteration)
+            raise
+        self.issued += len(found)
+        self.chunk = iter(found)
+        return self.chunk

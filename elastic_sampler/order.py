@@ -1,0 +1,106 @@
+"""What is an order? For one epoch, a sequence: position -> sample index.
+
+An order knows the data and (seed, epoch), never a rank or a world size. Anything that answers
+`len(order)`, `order[i]` and `order[i:j:step]` will do: a list, a range, an array. A `FullOrder`
+promises more, and gets more.
+"""
+
+from __future__ import annotations
+
+import operator
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, SupportsIndex, TypeAlias, cast, overload
+
+EpochOrder: TypeAlias = Callable[[int], Sequence[int]]
+"""What `order=` takes: epoch -> the order of that epoch."""
+
+
+class FullOrder(Sequence[int]):
+    """An order that holds each index of `range(len(self))` exactly once (law 1: a bijection).
+
+    Because of that it can be inverted: `order.index(order[p]) == p`, without a search. A slice
+    with a positive step is a list or a range of Python ints, made at once: it costs its length.
+    """
+
+    @overload
+    def __getitem__(self, position: int) -> int: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[int]: ...
+    def __getitem__(self, position: int | slice) -> int | Sequence[int]:
+        """The sample index at a position, or those at a slice of positions."""
+        if isinstance(position, slice):
+            places = range(len(self))[position]
+            return self.take(places) if places.step > 0 else self.take(places[::-1])[::-1]
+        return self.at(range(len(self))[operator.index(position)])
+
+    @abstractmethod
+    def at(self, position: int) -> int:
+        """The sample index at `position`, `0 <= position < len(self)`."""
+
+    @abstractmethod
+    def take(self, places: range) -> Sequence[int]:
+        """The sample indices at `places`: a range inside `range(len(self))`, its step positive."""
+
+    @abstractmethod
+    def position(self, sample: int) -> int:
+        """The position of `sample`, `0 <= sample < len(self)`: the inverse of `at`."""
+
+    def index(self, value: object, start: int = 0, stop: int | None = None) -> int:
+        """The position of a sample index. Inverts the order, without a search.
+
+        Raises:
+            ValueError: `value` is not in the order, or not in `[start, stop)`.
+        """
+        if value in self:
+            sample = range(len(self)).index(cast(int, value))  # 3.0 and NumPy's 3 are 3
+            position = self.position(sample)
+            if position in range(len(self))[start:stop]:
+                return position
+        raise ValueError(f"{value!r} is not in {self!r}")
+
+    def __contains__(self, value: object) -> bool:
+        """Whether `value` is a sample index, that is in `range(len(self))`."""
+        return value in range(len(self))
+
+
+def read(order: Sequence[int], places: range) -> list[int]:
+    """The sample indices at `places`, as Python ints; places from `len(order)` on wrap around.
+
+    Costs O(len(places)). An order whose places are whole batches gives lists of ints.
+
+    Raises:
+        ValueError: The order gives more or fewer places than a slice of it must have.
+    """
+    if places.step < 0:
+        return read(order, places[::-1])[::-1]
+    found: list[int] = []
+    length, step = len(order), places.step
+    while places:  # one lap around the order at a time
+        lap = places.start // length * length
+        count = min(len(places), -(-(lap + length - places.start) // step))
+        first, last = places[0] - lap, places[count - 1] - lap
+        items = order[first : last + 1 : step]
+        if len(items) != count:
+            raise ValueError(
+                f"order[{first}:{last + 1}:{step}] must give {count} places, got {len(items)}"
+            )
+        found += items if isinstance(order, (FullOrder, range)) else map(_as_place, items)
+        places = places[count:]
+    return found
+
+
+def _as_place(item: SupportsIndex | Iterable[SupportsIndex]) -> Any:
+    """One place of a foreign order: an index, or a whole batch of them, of Python ints."""
+    if isinstance(item, SupportsIndex):
+        return int(operator.index(item))  # int(): a bool is its own index
+    return [int(operator.index(index)) for index in item]
+
+
+def name_of(order: EpochOrder) -> str:
+    """What a state says of an order: its `fingerprint`, else its qualified name."""
+    named = getattr(order, "fingerprint", None)
+    if isinstance(named, str):
+        return named
+    thing = order if hasattr(order, "__qualname__") else type(order)
+    return f"{thing.__module__}.{thing.__qualname__}"
