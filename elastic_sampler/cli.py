@@ -1,6 +1,248 @@
-"""The command `elastic-sampler`."""
+"""The command `elastic-sampler`: which rank am I, what would a job do, show me."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import plugins
+from .errors import ElasticSamplerError
+from .plugins import Answer
+from .share import TAILS
+from .simulate import Report, Stage, simulate
+from .world import World
 
 
-def main() -> int:
-    """Run it."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code: 0 well, 1 no (a conflict, data lost), 2 bad usage."""
+    options = _parser().parse_args(arguments)
+    code: int = options.run(options)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="elastic-sampler",
+        description="Deals an epoch to ranks that come and go: each sample exactly once.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    world = commands.add_parser(
+        "world",
+        help="say which rank this process is, and who says so",
+        description="Ask every provider which rank this process is, of how many; * marks the "
+        "answer that is believed. Exits with 1 on a conflict, or when the evidence cannot be used.",
+    )
+    world.set_defaults(run=_world)
+
+    plan = commands.add_parser(
+        "plan",
+        help="say what a job would do with an epoch while its world size changes",
+        description="Play one epoch at changing world sizes and say what every sample would get. "
+        "Nothing is read, and nothing of the size of the data is built.",
+    )
+    plan.add_argument(
+        "--num-samples", type=_count(0), required=True, metavar="N", help="samples in the data set"
+    )
+    plan.add_argument(
+        "--worlds",
+        type=_stages,
+        required=True,
+        metavar="W[:STEPS],...",
+        help="world sizes, each with the number of steps that it lasts, or of samples "
+        "(8:100,6:2400samples,7); without a number, to the end of the epoch",
+    )
+    plan.add_argument(
+        "--batch-size",
+        type=_count(1),
+        default=1,
+        metavar="B",
+        help="indices of one rank in one step (default: 1)",
+    )
+    plan.add_argument("--tail", choices=TAILS, default="wrap", help="default: wrap")
+    plan.add_argument("--shuffle", action="store_true", help="another permutation in every epoch")
+    plan.add_argument("--seed", type=int, default=0, help="default: 0")
+    plan.add_argument("--epoch", type=_count(0), default=0, help="default: 0")
+    plan.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    plan.set_defaults(run=_plan)
+
+    demo = commands.add_parser(
+        "demo",
+        help="run an elastic job in miniature on this machine",
+        description="Four local processes share one epoch over a file, whose lines are the "
+        "samples. One is killed in the middle; three carry on from the checkpoint, then five "
+        "finish. The logs are audited: every line exactly once.",
+    )
+    demo.add_argument(
+        "--file", type=Path, metavar="FILE", help="the data (default: the licence of this package)"
+    )
+    demo.add_argument("--seed", type=int, default=0, help="seed of the shuffle (default: 0)")
+    demo.set_defaults(run=_demo)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version: looked up only when somebody asks."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version
+
+        print(f"elastic-sampler {version('elastic-sampler')}")
+        parser.exit()
+
+
+def _count(low: int) -> Any:
+    def number(text: str) -> int:
+        value = int(text)
+        if value < low:
+            raise argparse.ArgumentTypeError(f"must be at least {low}, got {value}")
+        return value
+
+    number.__name__ = "number"  # what argparse calls it when it is none
+    return number
+
+
+def _stages(text: str) -> list[Stage]:
+    stages = []
+    for part in text.split(","):
+        size, colon, length = part.partition(":")
+        unit = "samples" if length.endswith("samples") else "steps"
+        try:
+            limits = {unit: int(length.removesuffix(unit))} if colon else {}
+            stages.append(Stage(int(size), **limits))
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"each part must be W, W:STEPS or W:COUNTsamples with numbers of at least 1 "
+                f"(such as 8:100,6:2400samples,7), got {part!r}"
+            ) from None
+    return stages
+
+
+def _world(options: argparse.Namespace) -> int:
+    found = plugins.answers()
+    try:
+        believed, told = World.detect(), None
+    except ElasticSamplerError as error:
+        believed, told = None, error
+    named = os.environ.get(plugins.VARIABLE)
+    rows = [("", "provider", "from", "evidence", "says")]
+    for answer in found:
+        chosen = believed is not None and answer.world == believed and _is(answer, believed)
+        nearness = answer.nearness
+        rows.append(
+            (
+                "*" if chosen else "",
+                answer.provider,
+                answer.distribution,
+                "-" if nearness is None else nearness.name,
+                _says(answer),
+            )
+        )
+    _print_table(rows)
+    print()
+    if believed is None:
+        print(f"error: {told}", file=sys.stderr)
+        return 1
+    why = believed.source
+    if named:
+        why = f"{plugins.VARIABLE}={named} names the provider; {why}"
+    elif any(answer.world is not None for answer in found):
+        why = f"the nearest evidence is {believed.nearness.name}: {why}"
+    print(f"This process is rank {believed.rank} of {believed.size}: {why}.")
     return 0
+
+
+def _is(answer: Answer, believed: World) -> bool:
+    """Whether this is the very answer that is believed: equality of worlds ignores the source."""
+    return answer.world is not None and answer.world.source == believed.source
+
+
+def _says(answer: Answer) -> str:
+    if answer.world is not None:
+        return f"rank {answer.world.rank} of {answer.world.size} ({answer.world.source})"
+    if answer.refusal is not None or answer.error is not None:
+        return f"refused: {answer.refusal or answer.error}"
+    return f"nothing in {', '.join(answer.reads) or '?'}"
+
+
+def _plan(options: argparse.Namespace) -> int:
+    report = simulate(
+        options.num_samples,
+        options.worlds,
+        batch_size=options.batch_size,
+        epoch=options.epoch,
+        shuffle=options.shuffle,
+        seed=options.seed,
+        tail=options.tail,
+    )
+    if options.json:
+        print(json.dumps(_as_json(report), indent=2))
+        return 0
+    rows = [("round", "ranks", "steps", "samples per rank", "position after")]
+    for number, found in enumerate(report.rounds, 1):
+        least, most = min(found.samples_per_rank), max(found.samples_per_rank)
+        rows.append(
+            (
+                str(number),
+                f"{found.world_size:,}",
+                f"{found.steps:,}",
+                f"{most:,}" if least == most else f"{least:,} to {most:,}",
+                f"{found.stop:,}",
+            )
+        )
+    _print_table(rows, right=True)
+    print()
+    print(
+        f"{report.seen:,} of {report.num_samples:,} samples seen once, {report.repeated:,} repeated in "
+        f"the tail, {report.unseen:,} not seen."
+    )
+    skipped = len(options.worlds) - len(report.rounds)
+    if not report.finished and report.num_samples:
+        print(
+            f"The epoch is not finished: {report.num_samples - report.rounds[-1].stop:,} samples "
+            f"are left for whoever resumes at position {report.rounds[-1].stop:,}."
+        )
+    if skipped:
+        print(f"The epoch had ended before the last {skipped} world sizes of the history.")
+    return 0
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    return {
+        "num_samples": report.num_samples,
+        "tail": report.tail,
+        "rounds": [
+            {
+                "world_size": found.world_size,
+                "steps": found.steps,
+                "samples_per_rank": list(found.samples_per_rank),
+                "position_before": found.start,
+                "position_after": found.stop,
+            }
+            for found in report.rounds
+        ],
+        "finished": report.finished,
+        "seen_once": report.seen,
+        "repeated_in_the_tail": report.repeated,
+        "not_seen": report.unseen,
+    }
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from .demo import run
+
+    return run(options.file, seed=options.seed)
+
+
+def _print_table(rows: Sequence[Sequence[str]], *, right: bool = False) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        line = "  ".join(c.rjust(w) if right else c.ljust(w) for c, w in cells)
+        print(line.rstrip())

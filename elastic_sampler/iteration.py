@@ -71,7 +71,8 @@ class Iteration(chain[int]):
         plan: What is iterated over. It may be replaced until the first `next`.
         trained: How many indices of this rank were trained, if anybody says so (`track`,
             `advance`), else None.
-        ended: Whether a tracked loader came to its normal end.
+        ended: Whether training came to the end: a tracked loader's, or, counted by hand, the
+            iterator's own.
         generation: Of the sampler: an older one no longer counts.
         again: Whether the same epoch was finished just before, and no epoch was set since.
         adopted: Whether the plan came from `load_state_dict` on this iterator.
@@ -108,21 +109,18 @@ class Iteration(chain[int]):
         return self._chunks.issued - length_hint(self._chunks.chunk)
 
     @property
-    def exhausted(self) -> bool:
-        """Whether the end was reached, by asking for one more."""
-        return self._chunks.exhausted
-
-    @property
     def finished(self) -> bool:
         """Whether this iteration has finished its epoch: by what was trained, if that is known."""
         if not self.plan.num_samples:
             return False
+        if self.ended or (self._chunks.exhausted and self.trained is None):
+            return True
         done = self.issued if self.trained is None else self.trained
         if done and self.plan.position_after(done) == self.plan.num_samples:
             return True
-        # Counted by hand along a share, without an iterator, the last count is the end.
-        came_to_end = self.exhausted or not self._chunks.begun
-        return self.ended or (came_to_end and done == len(self._chunks.share))
+        # With "drop" all ranks train their last index in the same step; with "uneven" they do not,
+        # and a rank that has had its last one cannot speak for the others.
+        return self.plan.tail == "drop" and self.trained == len(self._chunks.share)
 
     def __length_hint__(self) -> int:
         return len(self._chunks.share) - self.issued
@@ -180,8 +178,10 @@ class _Chunks(Iterator[Iterator[int]]):
             found = next(self._lists)
         except StopIteration:
             self.exhausted = True
-            if self.iteration.trained is None:
-                self.iteration.sampler._passed(self.iteration)
+            iteration = self.iteration
+            if iteration.trained in (None, len(self.share)):  # a prefetcher is here too early
+                iteration.ended = iteration.trained is not None
+                iteration.sampler._passed(iteration)
             raise
         self.issued += len(found)
         self.chunk = iter(found)

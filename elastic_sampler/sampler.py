@@ -134,6 +134,7 @@ class ElasticDistributedSampler:
         self._generation = 0
         self._continues: State | None = None  # loaded, and no epoch set since
         self._epoch_was_set = False
+        self._finished_before = False  # this epoch, and no epoch was set since
         self._warned: set[type[Warning]] = set()
 
     # What is there to read.
@@ -220,14 +221,15 @@ class ElasticDistributedSampler:
             ValueError: `epoch` is negative.
         """
         epoch = integer("epoch", epoch, 0)
-        loaded, self._continues = self._continues, None
+        used = self._latest is not None and self._latest.finished
+        loaded, self._continues = None if used else self._continues, None
         finished = self._resume.finished
         if epoch != self._resume.epoch:
             spent = finished is not None and finished.epoch == epoch
             self._go_to(_ResumePoint(epoch, finished=finished if spent else None))
         elif finished is not None and not self._resume.spent:
             self._resume = _ResumePoint(epoch)
-        self._epoch_was_set = True
+        self._epoch_was_set, self._finished_before = True, False
         if loaded is not None:
             self._warn_if_it_does_not_continue(loaded, epoch)
 
@@ -342,7 +344,7 @@ class ElasticDistributedSampler:
         counted = self._latest is not None and self._latest.trained is not None
         if self._latest is None or (counted and self._latest.finished and self._planned):
             plan = self._planned or self._plan(self._start())
-            self._latest = Iteration.over(self, plan, self._generation)
+            self._latest, self._planned = Iteration.over(self, plan, self._generation), None
         latest = self._latest
         have, total = latest.trained or 0, len(latest.plan.share)
         if have == total:
@@ -362,7 +364,8 @@ class ElasticDistributedSampler:
         if iteration.generation != self._generation:
             return
         finished = self._latest is not None and self._latest.finished
-        iteration.again = finished and not self._epoch_was_set
+        self._finished_before |= finished and not self._epoch_was_set
+        iteration.again = self._finished_before
         plan = iteration.plan
         if iteration.adopted:
             origin = plan.origin if plan.start else None
@@ -418,7 +421,7 @@ class ElasticDistributedSampler:
         """Move the resume point, and let go of the iterations before."""
         self._resume, self._latest, self._planned = resume, None, None
         self._generation += 1
-        self._epoch_was_set = False
+        self._epoch_was_set = self._finished_before = False
 
     def _order(self, epoch: int) -> Sequence[int]:
         """The order of an epoch, made once and kept until the epoch (or the length) changes."""

@@ -138,17 +138,13 @@ class Share(Sequence[int]):
 
     def _inverted(self, value: object, span: range) -> int | None:
         length = len(self.order)
-        if value not in range(length):
+        if value not in self.order:
             return None
         position = self.order.index(cast(int, value))
         places = self.places[span.start : span.stop]
-        if position in places:
-            return span.start + places.index(position)
-        # The repeats: less than one step's places, wherever they stand.
-        repeats = (i for i in self._repeats(span) if self.places[i] % length == position)
-        return next(repeats, None)
-
-    def _repeats(self, span: range) -> range:
-        count, upwards = self.padding, self.places.step > 0
-        first, last = (len(self) - count, len(self)) if upwards else (0, count)
-        return range(max(first, span.start), min(last, span.stop))
+        real = [places.index(position)] if position in places else []
+        # The repeats: less than one step's places, the last ones (or, backwards, the first).
+        repeats = Share(self.order, places).padding
+        first = len(places) - repeats if places.step > 0 else 0
+        found = [i for i in range(first, first + repeats) if places[i] % length == position]
+        return min((span.start + i for i in real + found), default=None)

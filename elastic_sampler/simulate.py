@@ -58,7 +58,7 @@ class Round:
         shares: What each rank got, in the order of ranks.
         batch_size: Indices of one rank in one step, the last step apart.
         finished: Whether the epoch ended here.
-        agreed: Whether all ranks would save the same state at the end.
+        agreed: Whether all ranks that took the last step would save the same state after it.
     """
 
     world_size: int
@@ -249,8 +249,9 @@ def _play(
             sampler.advance(len(part))
         else:
             list(sampler)  # an empty share: its end is reached at once
-    states = [sampler.state_dict() for sampler in samplers]
-    ends = max(map(State.from_dict, states), key=lambda state: state.position)
+    most = max(map(len, taken))
+    states = [s.state_dict() for s, part in zip(samplers, taken, strict=True) if len(part) == most]
+    ends = State.from_dict(states[0])
     found = Round(
         world_size=stage.world_size,
         start=begin.position,

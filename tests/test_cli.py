@@ -1,0 +1,159 @@
+"""The command: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from elastic_sampler.cli import main
+
+
+def test_python_m_elastic_sampler_is_the_command() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "elastic_sampler", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert f"elastic-sampler {version('elastic-sampler')}\n" == ran.stdout
+
+
+def test_world_without_a_launcher_says_what_was_looked_at(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert 0 == main(["world"])
+
+    out = capsys.readouterr().out
+    assert "This process is rank 0 of 1: no provider answered; looked at" in out
+    for name in ("environment", "mpi", "static", "torch_distributed", "RANK", "PMI_SIZE"):
+        assert name in out
+    assert "*" not in out
+
+
+def test_world_marks_the_winner_and_says_why(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PMI_RANK", "0")
+    monkeypatch.setenv("PMI_SIZE", "2")
+    assert 0 == main(["world"])
+
+    out = capsys.readouterr().out
+    (winner,) = [line for line in out.splitlines() if line.startswith("*")]
+    assert winner.split()[1] == "environment"
+    assert "rank 0 of 2 (PMI_RANK=0, PMI_SIZE=2)" in out
+    assert "rank 1 of 4: the nearest evidence is LAUNCHER: RANK=1, WORLD_SIZE=4." in out
+
+
+def test_world_named_by_the_variable_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PMI_RANK", "0")
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setenv("ELASTIC_SAMPLER_PROVIDER", "mpi")
+    assert 0 == main(["world"])
+
+    assert "rank 0 of 2: ELASTIC_SAMPLER_PROVIDER=mpi names" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        ({"WORLD_SIZE": "4"}, "WORLD_SIZE='4' without RANK"),
+        (
+            {"RANK": "1", "WORLD_SIZE": "4", "PMI_RANK": "0", "PMI_SIZE": "2"},
+            "mpi says rank 0 of 2 .* but environment says rank 1 of 4",
+        ),
+        ({"ELASTIC_SAMPLER_PROVIDER": "slurm"}, "no provider is named 'slurm'; known: environment"),
+        ({"ELASTIC_SAMPLER_PROVIDER": "mpi"}, "has no answer in this process; it looked at"),
+    ],
+)
+def test_world_exits_with_1_and_a_clear_message_when_it_cannot_tell(
+    environment: dict[str, str],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert 1 == main(["world"])
+
+    printed = capsys.readouterr()
+    assert "environment" in printed.out  # every provider's answer is shown all the same
+    assert re.search(f"^error: .*{told}", printed.err)
+
+
+def test_plan_prints_a_round_per_world_size_and_the_verdict(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = "--num-samples 1_000_003 --batch-size 12 --worlds 8:1000,6:500,7 --shuffle"
+    assert 0 == main(["plan", *arguments.split()])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert ["1", "8", "1,000", "12,000", "96,000"] == lines[1].split()
+    assert ["3", "7", "10,334", "124,001", "1,000,003"] == lines[3].split()
+    assert (
+        "1,000,003 of 1,000,003 samples seen once, 4 repeated in the tail, 0 not seen."
+    ) == lines[-1]
+
+
+def test_plan_in_json_is_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = "--num-samples 103 --worlds 4:10,3:24samples,5 --tail uneven --seed 3 --epoch 2"
+    assert 0 == main(["plan", *arguments.split(), "--json"])
+
+    found = json.loads(capsys.readouterr().out)
+    assert [40, 64, 103] == [row["position_after"] for row in found["rounds"]]
+    assert [8, 8, 8, 8, 7] == found["rounds"][-1]["samples_per_rank"]
+    assert (103, 0, 0) == (
+        found["seen_once"],
+        found["repeated_in_the_tail"],
+        found["not_seen"],
+    )
+    assert found["finished"]
+
+
+def test_plan_of_a_trillion_samples_answers_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["plan", "--num-samples", "1000000000000", "--worlds", "8:5,512"])
+    assert "0 not seen" in capsys.readouterr().out
+
+
+def test_plan_says_what_was_not_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["plan", "--num-samples", "100", "--worlds", "4:5"])
+    assert "not finished: 80 samples are left for whoever resumes at" in capsys.readouterr().out
+
+    assert 0 == main(["plan", "--num-samples", "100", "--worlds", "4,5,6"])
+    assert "ended before the last 2 world sizes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("", "the following arguments are required: COMMAND"),
+        ("plan --worlds 8", "required: --num-samples"),
+        ("plan --num-samples 9", "required: --worlds"),
+        ("plan --num-samples ten --worlds 8", "--num-samples: invalid number value: 'ten'"),
+        ("plan --num-samples -9 --worlds 8", "--num-samples: must be at least 0, got -9"),
+        ("plan --num-samples 9 --worlds 8:", "each part must be W, W:STEPS or .* got '8:'"),
+        ("plan --num-samples 9 --worlds 0", "got '0'"),
+        ("plan --num-samples 9 --worlds 8:-1", "got '8:-1'"),
+        ("plan --num-samples 9 --worlds 8,,4", "got ''"),
+        ("plan --num-samples 9 --worlds 8 --batch-size 0", "--batch-size: must be at least 1"),
+        ("plan --num-samples 9 --worlds 8 --tail pad", "invalid choice: 'pad'"),
+    ],
+)
+def test_bad_usage_exits_with_2_and_names_the_argument(
+    arguments: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments.split())
+
+    assert 2 == left.value.code
+    assert re.search(told, capsys.readouterr().err)
