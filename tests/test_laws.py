@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -202,18 +203,19 @@ def test_purity_reading_changes_nothing(
     start = data.draw(st.integers(0, max(n - 1, 0)))
     read, untouched = make(), make()
     before = read.state_dict()
-    for look in data.draw(st.lists(st.sampled_from(range(9)), max_size=12)):
-        [
-            lambda: len(read),
-            read.state_dict,
-            lambda: repr(read),
-            lambda: iter(read),
-            read.share,
-            lambda: list(read.share()),
-            read.fingerprint,
-            lambda: (read.epoch, read.position, read.num_samples, read.world, read.seed),
-            lambda: iter(read).state_dict(),
-        ][look]()
+    looks: list[Callable[[], object]] = [
+        lambda: len(read),
+        lambda: read.state_dict(),
+        lambda: repr(read),
+        lambda: iter(read),
+        lambda: read.share(),
+        lambda: list(read.share()),
+        lambda: read.fingerprint(),
+        lambda: (read.epoch, read.position, read.num_samples, read.world, read.seed),
+        lambda: iter(read).state_dict(),
+    ]
+    for look in data.draw(st.lists(st.sampled_from(looks), max_size=12)):
+        look()
 
     assert before == read.state_dict() == untouched.state_dict()
     assert list(untouched) == list(read)

@@ -352,7 +352,7 @@ def test_draws_with_repeats_are_counted_by_places_and_not_by_samples() -> None:
 def test_the_length_of_the_dataset_is_read_when_an_iteration_begins() -> None:
     data = [0] * 10
     sampler = lone(data, world=World(0, 2))
-    lengths = []
+    lengths: list[tuple[int, int, int]] = []
     for size in (10, 14, 6):
         data[:] = [0] * size
         sampler.set_epoch(len(lengths))
