@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .audit import Audit, audit
+from .batch_sampler import ElasticBatchSampler
+from .batches import Batches
 from .errors import (
     ElasticSamplerError,
     ElasticSamplerWarning,
@@ -22,6 +24,7 @@ from .errors import (
     RepeatedEpochWarning,
     ResumeWarning,
     StateError,
+    UnequalSharesWarning,
     WorldChangedWarning,
     WorldConflictError,
     WorldError,
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Audit",
+    "Batches",
+    "ElasticBatchSampler",
     "ElasticDistributedSampler",
     "ElasticSamplerError",
     "ElasticSamplerWarning",
@@ -61,6 +66,7 @@ __all__ = [
     "Share",
     "State",
     "StateError",
+    "UnequalSharesWarning",
     "World",
     "WorldChangedWarning",
     "WorldConflictError",

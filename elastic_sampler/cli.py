@@ -199,8 +199,8 @@ def _plan(options: argparse.Namespace) -> int:
     _print_table(rows, right=True)
     print()
     print(
-        f"{report.seen:,} of {report.num_samples:,} samples seen once, {report.repeated:,} repeated in "
-        f"the tail, {report.unseen:,} not seen."
+        f"{report.seen:,} of {report.num_samples:,} samples seen once, {report.repeated:,} "
+        f"repeated in the tail, {report.unseen:,} not seen."
     )
     skipped = len(options.worlds) - len(report.rounds)
     if not report.finished and report.num_samples:

@@ -15,6 +15,7 @@ ElasticSamplerWarning (UserWarning)
 ├── IssuedNotTrainedWarning       a state counts what was drawn, not what was trained
 ├── ResumeWarning                 an epoch was set that does not continue the loaded state
 ├── RepeatedEpochWarning          the same shuffled epoch ran twice without `set_epoch`
+├── UnequalSharesWarning          a global batch is not divisible by the world size
 └── WorldChangedWarning           `len` was told by a lone process, the iteration by several ranks
 ```
 """
@@ -86,6 +87,10 @@ class ResumeWarning(ElasticSamplerWarning):
 
 class RepeatedEpochWarning(ElasticSamplerWarning):
     """One shuffled epoch was iterated to its end twice: `set_epoch` was forgotten."""
+
+
+class UnequalSharesWarning(ElasticSamplerWarning):
+    """A global batch is not divisible by the world size: `loss_scale` weighs the ranks' losses."""
 
 
 class WorldChangedWarning(ElasticSamplerWarning):

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from operator import length_hint
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from .batches import Batches, Batching
 from .share import Share, Tail, positions
 from .state import State
 from .world import World
 
 if TYPE_CHECKING:
     from .sampler import ElasticDistributedSampler
+
+Item = TypeVar("Item")
+"""What is iterated over: an index, or a batch of them."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class Plan:
         world: This rank and the world size.
         seat: The rank after `start_rank` turned the ranks.
         tail: What happens at the end.
+        batching: Sizes of batches, None where indices are taken one by one.
     """
 
     epoch: int
@@ -42,26 +48,32 @@ class Plan:
     world: World
     seat: int
     tail: Tail
+    batching: Batching | None = None
 
     @property
     def num_samples(self) -> int:
         """Length of the order."""
         return len(self.order)
 
-    @property
-    def share(self) -> Share:
-        """The rank's part of what is left."""
+    @cached_property
+    def items(self) -> Any:
+        """What the rank takes of what is left: a `Share` of indices, or `Batches`."""
         size = self.world.size
+        if self.batching is not None:
+            return Batches(self.order, self.start, size, self.seat, self.tail, self.batching)
         places = positions(self.start, self.num_samples, size, self.seat, self.tail)
         return Share(self.order, places)
 
     def position_after(self, count: int) -> int:
-        """The position of the job when each rank, in lock-step, has taken `count` indices."""
+        """The position of the job when each rank, in lock-step, has taken `count` items."""
+        if self.batching is not None:
+            position: int = self.items.position_after(count)
+            return position
         return min(self.start + count * self.world.size, self.num_samples)
 
 
-class Iteration(chain[int]):
-    """Iterates over a plan's share, as cheap as a list's iterator, and knows how far it is.
+class Iteration(chain[Item]):
+    """Iterates over a plan's items, as cheap as a list's iterator, and knows how far it is.
 
     The exact count needs no counter in the loop: it is what the chunks held, less what is left of
     the chunk in hand.
@@ -69,7 +81,7 @@ class Iteration(chain[int]):
     Attributes:
         sampler: Whose iteration this is.
         plan: What is iterated over. It may be replaced until the first `next`.
-        trained: How many indices of this rank were trained, if anybody says so (`track`,
+        trained: How many items of this rank were trained, if anybody says so (`track`,
             `advance`), else None.
         ended: Whether training came to the end: a tracked loader's, or, counted by hand, the
             iterator's own.
@@ -87,10 +99,12 @@ class Iteration(chain[int]):
     _chunks: _Chunks
 
     @classmethod
-    def over(cls, sampler: ElasticDistributedSampler, plan: Plan, generation: int) -> Iteration:
+    def over(
+        cls, sampler: ElasticDistributedSampler, plan: Plan, generation: int
+    ) -> Iteration[Item]:
         """An iteration that has not begun."""
         chunks = _Chunks(plan)
-        iteration = cast(Iteration, cls.from_iterable(chunks))  # a cls, but for typeshed
+        iteration = cast("Iteration[Item]", cls.from_iterable(chunks))  # a cls, but for typeshed
         chunks.iteration = iteration
         iteration._chunks = chunks
         iteration.sampler = sampler
@@ -105,7 +119,7 @@ class Iteration(chain[int]):
 
     @property
     def issued(self) -> int:
-        """How many indices were drawn from this iterator."""
+        """How many items were drawn from this iterator."""
         return self._chunks.issued - length_hint(self._chunks.chunk)
 
     @property
@@ -120,10 +134,10 @@ class Iteration(chain[int]):
             return True
         # With "drop" all ranks train their last index in the same step; with "uneven" they do not,
         # and a rank that has had its last one cannot speak for the others.
-        return self.plan.tail == "drop" and self.trained == len(self._chunks.share)
+        return self.plan.tail == "drop" and self.trained == len(self.plan.items)
 
     def __length_hint__(self) -> int:
-        return len(self._chunks.share) - self.issued
+        return len(self.plan.items) - self.issued
 
     def state(self) -> State:
         """Where the job is: by what was trained if that is known, else by what was issued."""
@@ -150,27 +164,26 @@ class Iteration(chain[int]):
                 "load_state_dict must come before the first next() of an iterator: "
                 "make another one with iter(sampler)"
             )
-        self._chunks.replace(self.sampler._plan_of_state(state))
+        self._chunks.replace(self.sampler._plan_of_state(state, self.plan.batching))
         self.adopted = True
 
 
-class _Chunks(Iterator[Iterator[int]]):
+class _Chunks(Iterator[Iterator[Any]]):
     """Feeds an `Iteration` with one chunk after another."""
 
-    iteration: Iteration
+    iteration: Iteration[Any]
 
     def __init__(self, plan: Plan) -> None:
         self.replace(plan)
         self.issued = 0
-        self.chunk: Iterator[int] = iter(())
+        self.chunk: Iterator[Any] = iter(())
         self.begun = self.exhausted = False
 
     def replace(self, plan: Plan) -> None:
         self.plan = plan
-        self.share = plan.share
-        self._lists = self.share.chunks()
+        self._lists = plan.items.chunks()
 
-    def __next__(self) -> Iterator[int]:
+    def __next__(self) -> Iterator[Any]:
         if not self.begun:
             self.begun = True
             self.iteration.sampler._begin(self.iteration)
@@ -179,7 +192,7 @@ class _Chunks(Iterator[Iterator[int]]):
         except StopIteration:
             self.exhausted = True
             iteration = self.iteration
-            if iteration.trained in (None, len(self.share)):  # a prefetcher is here too early
+            if iteration.trained in (None, len(self.plan.items)):  # a prefetcher is here too early
                 iteration.ended = iteration.trained is not None
                 iteration.sampler._passed(iteration)
             raise

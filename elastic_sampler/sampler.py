@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex, TypeVar
 
+from .batches import Batching
 from .checks import integer, num_samples
 from .errors import (
     IssuedNotTrainedWarning,
@@ -127,7 +128,7 @@ class ElasticDistributedSampler:
         self._whereabouts = Whereabouts(world)
         self._resume = _ResumePoint(integer("start_epoch", start_epoch, 0))
         self._known_order: tuple[int, Sequence[int]] | None = None
-        self._latest: Iteration | None = None
+        self._latest: Iteration[Any] | None = None
         self._planned: Plan | None = None  # what share() gave out, and nothing was begun since
         self._lone_len: int | None = None  # what len() said when nobody knew a rank
         self._tracked: Pass | None = None
@@ -175,32 +176,20 @@ class ElasticDistributedSampler:
 
     def __len__(self) -> int:
         """How many indices the next iteration yields on this rank."""
-        length = len(self._plan(self._start()).share)
-        if self._whereabouts.nobody:
-            self._lone_len = length
-        return length
+        return self._length()
 
     def share(self) -> Share:
         """This rank's part of what is left from the resume point: lazy, and a value."""
-        self._planned = self._plan(self._start())
-        return self._planned.share
+        share: Share = self._shared()
+        return share
 
-    def __iter__(self) -> Iteration:
+    def __iter__(self) -> Iteration[int]:
         """Iterate from the resume point, with the world of this moment.
 
         Making an iterator changes nothing; two at once do not disturb each other; completing one
         puts the resume point back to the start of the epoch.
         """
-        plan = self._plan(self._start())
-        if self._lone_len is not None and plan.world.size > 1:
-            self._warn_once(
-                WorldChangedWarning,
-                f"len() was {self._lone_len} when no provider knew of other ranks, and the "
-                f"iteration has {len(plan.share)} on each of {plan.world.size} ranks "
-                f"({plan.world.source}): what was computed from that len() (a schedule?) is wrong; "
-                f"ask for it after the process group was made",
-            )
-        return Iteration.over(self, plan, self._generation)
+        return self._iterate()
 
     def __repr__(self) -> str:
         return (
@@ -340,26 +329,59 @@ class ElasticDistributedSampler:
             ValueError: `count` is less than 1, the share was already trained to its end, or more
                 would be trained than was issued.
         """
+        self._advance(count)
+
+    # The same for indices and for batches of them.
+
+    def _length(self, batching: Batching | None = None) -> int:
+        length = len(self._plan(self._start(), batching).items)
+        if self._whereabouts.nobody:
+            self._lone_len = length
+        return length
+
+    def _shared(self, batching: Batching | None = None) -> Any:
+        self._planned = self._plan(self._start(), batching)
+        return self._planned.items
+
+    def _iterate(self, batching: Batching | None = None) -> Iteration[Any]:
+        plan = self._plan(self._start(), batching)
+        if self._lone_len is not None and plan.world.size > 1:
+            self._warn_once(
+                WorldChangedWarning,
+                f"len() was {self._lone_len} when no provider knew of other ranks, and the "
+                f"iteration has {len(plan.items)} on each of {plan.world.size} ranks "
+                f"({plan.world.source}): what was computed from that len() (a schedule?) is wrong; "
+                f"ask for it after the process group was made",
+            )
+        return Iteration.over(self, plan, self._generation)
+
+    def _advance(self, count: int, batching: Batching | None = None) -> None:
         count = integer("count", count, 1)
         counted = self._latest is not None and self._latest.trained is not None
         if self._latest is None or (counted and self._latest.finished and self._planned):
-            plan = self._planned or self._plan(self._start())
+            plan = self._planned or self._plan(self._start(), batching)
             self._latest, self._planned = Iteration.over(self, plan, self._generation), None
         latest = self._latest
-        have, total = latest.trained or 0, len(latest.plan.share)
+        if latest.plan.batching != batching:
+            raise ValueError(
+                "advance() counts in the most recent iteration: call it on what is iterated over "
+                f"(the {'sampler' if latest.plan.batching is None else 'batch sampler'})"
+            )
+        have, total = latest.trained or 0, len(latest.plan.items)
+        what = "indices" if latest.plan.batching is None else "batches"
         if have == total:
-            raise ValueError(f"advance({count}): all {total} indices of this rank were trained")
+            raise ValueError(f"advance({count}): all {total} {what} of this rank were trained")
         trained = min(have + count, total)
         if 0 < latest.issued < trained:
             raise ValueError(
-                f"advance({count}) would count {trained} indices of this rank as trained, "
+                f"advance({count}) would count {trained} {what} of this rank as trained, "
                 f"but only {latest.issued} were issued"
             )
         latest.trained = trained
 
     # What the iterations and tracked passes tell.
 
-    def _begin(self, iteration: Iteration) -> None:
+    def _begin(self, iteration: Iteration[Any]) -> None:
         """An iteration takes its first index: it is the most recent one now."""
         if iteration.generation != self._generation:
             return
@@ -377,7 +399,7 @@ class ElasticDistributedSampler:
             iteration.trained = 0
             self._tracked.iteration = iteration
 
-    def _passed(self, iteration: Iteration) -> None:
+    def _passed(self, iteration: Iteration[Any]) -> None:
         """An iteration came to its end: was it the same shuffled epoch as before?"""
         shuffled = self._shuffle and self._custom is None
         if iteration is self._latest and iteration.again and iteration.finished and shuffled:
@@ -389,12 +411,12 @@ class ElasticDistributedSampler:
             )
 
     @contextmanager
-    def _tracking(self, tracked: Pass) -> Iterator[Callable[[], Iteration | None]]:
+    def _tracking(self, tracked: Pass) -> Iterator[Callable[[], Iteration[Any] | None]]:
         """Whatever iteration begins, or goes on, before the first batch feeds this pass."""
         latest = self._latest
         issued = 0 if latest is None else latest.issued
 
-        def advanced() -> Iteration | None:
+        def advanced() -> Iteration[Any] | None:
             if latest is None or latest is not self._latest or latest.issued == issued:
                 return None
             return latest
@@ -437,7 +459,7 @@ class ElasticDistributedSampler:
         self._known_order = known
         return known[1]
 
-    def _plan(self, resume: _ResumePoint) -> Plan:
+    def _plan(self, resume: _ResumePoint, batching: Batching | None = None) -> Plan:
         order = self._order(resume.epoch)
         length = len(order)
         if resume.num_samples not in (None, length):
@@ -450,7 +472,8 @@ class ElasticDistributedSampler:
         origin = resume.origin
         if origin is None:
             rotates = self._custom is None and not self._shuffle and self._tail in ("wrap", "fill")
-            origin = resume.epoch * world.size % length if rotates and length else 0
+            step = world.size if batching is None else batching.global_batch_size
+            origin = resume.epoch * step % length if rotates and length else 0
         return Plan(
             epoch=resume.epoch,
             order=Rotation(length, origin) if origin else order,
@@ -459,6 +482,7 @@ class ElasticDistributedSampler:
             world=world,
             seat=(world.rank + self._start_rank) % world.size,
             tail=self._tail,
+            batching=batching,
         )
 
     def _kind(self) -> str:
@@ -500,12 +524,12 @@ class ElasticDistributedSampler:
             )
         return _ResumePoint(state.epoch, state.position, state.origin, state.num_samples)
 
-    def _plan_of_state(self, state: Mapping[str, Any]) -> Plan:
+    def _plan_of_state(self, state: Mapping[str, Any], batching: Batching | None) -> Plan:
         """For an iterator that loads a state: a finished one leaves nothing of its epoch."""
         loaded = State.from_dict(state)
         if loaded.finished:
-            return self._plan(_ResumePoint(loaded.epoch, finished=loaded))
-        return self._plan(self._resume_of(loaded))
+            return self._plan(_ResumePoint(loaded.epoch, finished=loaded), batching)
+        return self._plan(self._resume_of(loaded), batching)
 
     def _warn_once(self, category: type[Warning], message: str) -> None:
         if category not in self._warned:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sized
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from .batches import Batching
 from .checks import integer
 from .errors import LoaderMismatchError
 
@@ -28,17 +29,22 @@ class Pass:
         iteration: What the loader draws from, once it has begun to.
     """
 
-    iteration: Iteration | None = None
+    iteration: Iteration[Any] | None = None
 
 
 class Tracked(Generic[Batch]):
     """A loader whose delivered batches are counted as trained. Made by `track`."""
 
     def __init__(
-        self, sampler: ElasticDistributedSampler, loader: Iterable[Batch], batch_size: int | None
+        self,
+        sampler: ElasticDistributedSampler,
+        loader: Iterable[Batch],
+        batches: int | Batching | None,
     ) -> None:
         self._sampler, self._loader = sampler, loader
-        self._batch_size = _batch_size_of(loader, batch_size)
+        self._batching = batches if isinstance(batches, Batching) else None
+        # Of an iteration over batches each delivered one is an item; else so many indices are.
+        self._size = 1 if isinstance(batches, Batching) else _batch_size_of(loader, batches)
 
     def __len__(self) -> int:
         """How many batches the loader says it has."""
@@ -60,18 +66,28 @@ class Tracked(Generic[Batch]):
                         "advanced. The loader has another sampler, or was begun before track() "
                         f"(pass the loader itself, not an iterator). {_CURE}"
                     )
+                if iteration.plan.batching != self._batching:
+                    raise LoaderMismatchError(
+                        "the loader draws indices where the batch sampler is tracked, or the other "
+                        "way round: track a DataLoader(batch_sampler=batches) with "
+                        "batches.track(loader), a DataLoader(sampler=sampler) with "
+                        "sampler.track(loader)"
+                    )
                 self._sampler._tracking_done(tracked)
                 delivered += 1
-                total = len(iteration.plan.share)
+                total = len(iteration.plan.items)
                 if iteration.trained == total:
                     raise LoaderMismatchError(self._counts(delivered, total, "or more"))
-                iteration.trained = min((iteration.trained or 0) + self._batch_size, total)
+                iteration.trained = min((iteration.trained or 0) + self._size, total)
                 yield batch
         self._end(tracked.iteration, delivered)
 
-    def _end(self, iteration: Iteration | None, delivered: int) -> None:
-        total = len(self._sampler.share() if iteration is None else iteration.plan.share)
-        whole, parts = total // self._batch_size, -(-total // self._batch_size)
+    def _end(self, iteration: Iteration[Any] | None, delivered: int) -> None:
+        if iteration is None:
+            total = self._sampler._length(self._batching)
+        else:
+            total = len(iteration.plan.items)
+        whole, parts = total // self._size, -(-total // self._size)
         drops = getattr(self._loader, "drop_last", None)
         expected = {whole} if drops is True else {parts} if drops is False else {whole, parts}
         if delivered not in expected or (total and iteration is None):
@@ -81,10 +97,11 @@ class Tracked(Generic[Batch]):
             self._sampler._passed(iteration)
 
     def _counts(self, delivered: int, total: int, more: str) -> str:
+        share = "batches" if self._batching else f"indices, {self._size} a batch"
         return (
             f"the loader delivered {delivered} {more}".rstrip()
-            + f" batches of {self._batch_size}, but this rank's share is {total} indices: the data "
-            f"was divided once more, or not by this sampler. {_CURE}"
+            + f" batches, but this rank's share is {total} {share}: the data was divided once "
+            f"more, or not by this sampler. {_CURE}"
         )
 
 
@@ -99,6 +116,6 @@ def _batch_size_of(loader: Any, batch_size: int | None) -> int:
     if sizes[0] is None and batcher is None:
         return 1  # torch's loaders without batching deliver one sample at a time
     raise TypeError(
-        f"track() cannot tell how many indices a batch of {type(loader).__name__} has: "
-        f"pass batch_size="
+        f"track() cannot tell how many indices a batch of {type(loader).__name__} has: pass "
+        f"batch_size= (or, for an ElasticBatchSampler, call batches.track(loader))"
     )
