@@ -133,9 +133,9 @@ class ElasticBatchSampler:
         """As `ElasticDistributedSampler.load_state_dict`; any state of the sampler will do."""
         self.sampler.load_state_dict(state)
 
-    def track(self, loader: Iterable[Batch]) -> Tracked[Batch]:
+    def track(self, loader: Iterable[Batch], *, progress: bool = False) -> Tracked[Batch]:
         """As `ElasticDistributedSampler.track`, for a loader that delivers these batches."""
-        return Tracked(self.sampler, loader, self.batching)
+        return Tracked(self.sampler, loader, self.batching, progress)
 
     def advance(self, count: int = 1) -> None:
         """Say that `count` more steps (or micro-batches) were trained: the manual `track`."""

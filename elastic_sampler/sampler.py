@@ -300,7 +300,9 @@ class ElasticDistributedSampler:
 
     # Issued is not trained.
 
-    def track(self, loader: Iterable[Batch], *, batch_size: int | None = None) -> Tracked[Batch]:
+    def track(
+        self, loader: Iterable[Batch], *, batch_size: int | None = None, progress: bool = False
+    ) -> Tracked[Batch]:
         """Iterate over a loader, and count what the loop really received.
 
         `state_dict()` then reports that. A batch counts as soon as it is handed to the loop.
@@ -309,6 +311,7 @@ class ElasticDistributedSampler:
             loader: Whatever delivers this sampler's indices in batches, prefetching or not.
             batch_size: How many indices of this rank a batch has, the last one apart. By default
                 `loader.batch_size`; a loader whose `batch_size` is None delivers one at a time.
+            progress: Whether to show a bar of the batches that are left, with tqdm.
 
         Returns:
             A re-iterable with the loader's `len`. Iterating over it raises `LoaderMismatchError`
@@ -316,8 +319,9 @@ class ElasticDistributedSampler:
 
         Raises:
             TypeError: There is no way to know the batch size.
+            ImportError: `progress` needs tqdm, the extra "progress".
         """
-        return Tracked(self, loader, batch_size)
+        return Tracked(self, loader, batch_size, progress)
 
     def advance(self, count: int = 1) -> None:
         """Say that `count` more indices of this rank were trained, the manual form of `track`.
@@ -352,16 +356,17 @@ class ElasticDistributedSampler:
                 f"iteration has {len(plan.items)} on each of {plan.world.size} ranks "
                 f"({plan.world.source}): what was computed from that len() (a schedule?) is wrong; "
                 f"ask for it after the process group was made",
+                depth=2,
             )
         return Iteration.over(self, plan, self._generation)
 
     def _advance(self, count: int, batching: Batching | None = None) -> None:
         count = integer("count", count, 1)
-        counted = self._latest is not None and self._latest.trained is not None
-        if self._latest is None or (counted and self._latest.finished and self._planned):
-            plan = self._planned or self._plan(self._start(), batching)
-            self._latest, self._planned = Iteration.over(self, plan, self._generation), None
         latest = self._latest
+        counted = latest is not None and latest.trained is not None
+        if latest is None or (counted and latest.finished and self._planned):
+            plan = self._planned or self._plan(self._start(), batching)
+            latest = Iteration.over(self, plan, self._generation)
         if latest.plan.batching != batching:
             raise ValueError(
                 "advance() counts in the most recent iteration: call it on what is iterated over "
@@ -378,6 +383,7 @@ class ElasticDistributedSampler:
                 f"but only {latest.issued} were issued"
             )
         latest.trained = trained
+        self._latest, self._planned = latest, None
 
     # What the iterations and tracked passes tell.
 
@@ -408,6 +414,7 @@ class ElasticDistributedSampler:
                 f"epoch {iteration.plan.epoch} was iterated to its end twice, in the same shuffled "
                 f"order: call sampler.set_epoch(epoch) before each epoch, or loop over "
                 f"sampler.epochs(stop)",
+                depth=2,
             )
 
     @contextmanager
@@ -517,7 +524,7 @@ class ElasticDistributedSampler:
                     f"{value!r}: they must agree in the middle of an epoch (position "
                     f"{state.position} of {state.num_samples}); nothing was loaded"
                 )
-        if state.origin and self._kind() != "sequential":
+        if state.origin and (self._shuffle or self._custom is not None):
             raise StateError(
                 f"origin of the state is {state.origin}, but only unshuffled epochs are rotated: "
                 f"it must be 0 with order {state.order!r}; nothing was loaded"
@@ -531,10 +538,11 @@ class ElasticDistributedSampler:
             return self._plan(_ResumePoint(loaded.epoch, finished=loaded), batching)
         return self._plan(self._resume_of(loaded), batching)
 
-    def _warn_once(self, category: type[Warning], message: str) -> None:
+    def _warn_once(self, category: type[Warning], message: str, depth: int = 1) -> None:
+        """Warn, at the line that called the library so many calls above."""
         if category not in self._warned:
             self._warned.add(category)
-            warnings.warn(message, category, stacklevel=3)
+            warnings.warn(message, category, stacklevel=depth + 2)
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle carries: the resume point, not the running iterators."""

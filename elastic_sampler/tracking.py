@@ -40,8 +40,10 @@ class Tracked(Generic[Batch]):
         sampler: ElasticDistributedSampler,
         loader: Iterable[Batch],
         batches: int | Batching | None,
+        progress: bool,
     ) -> None:
         self._sampler, self._loader = sampler, loader
+        self._bar = _tqdm() if progress else None
         self._batching = batches if isinstance(batches, Batching) else None
         # Of an iteration over batches each delivered one is an item; else so many indices are.
         self._size = 1 if isinstance(batches, Batching) else _batch_size_of(loader, batches)
@@ -56,6 +58,15 @@ class Tracked(Generic[Batch]):
         Raises:
             LoaderMismatchError: The batches are not those of this sampler's share.
         """
+        batches = self._batches()
+        if self._bar is None:
+            return batches
+        whole, parts = self._expected(self._sampler._length(self._batching))
+        total = whole if getattr(self._loader, "drop_last", False) is True else parts
+        bar: Iterator[Batch] = iter(self._bar(batches, total=total))
+        return bar
+
+    def _batches(self) -> Iterator[Batch]:
         tracked, delivered = Pass(), 0
         with self._sampler._tracking(tracked) as advanced:
             for batch in self._loader:
@@ -82,12 +93,16 @@ class Tracked(Generic[Batch]):
                 yield batch
         self._end(tracked.iteration, delivered)
 
+    def _expected(self, total: int) -> tuple[int, int]:
+        """How many batches so many items are, without and with a last one that is not whole."""
+        return total // self._size, -(-total // self._size)
+
     def _end(self, iteration: Iteration[Any] | None, delivered: int) -> None:
         if iteration is None:
             total = self._sampler._length(self._batching)
         else:
             total = len(iteration.plan.items)
-        whole, parts = total // self._size, -(-total // self._size)
+        whole, parts = self._expected(total)
         drops = getattr(self._loader, "drop_last", None)
         expected = {whole} if drops is True else {parts} if drops is False else {whole, parts}
         if delivered not in expected or (total and iteration is None):
@@ -103,6 +118,16 @@ class Tracked(Generic[Batch]):
             + f" batches, but this rank's share is {total} {share}: the data was divided once "
             f"more, or not by this sampler. {_CURE}"
         )
+
+
+def _tqdm() -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        raise ImportError(
+            "progress=True needs tqdm: pip install 'elastic-sampler[progress]'"
+        ) from None
+    return tqdm
 
 
 def _batch_size_of(loader: Any, batch_size: int | None) -> int:
