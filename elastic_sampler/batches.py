@@ -10,12 +10,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from typing import overload
 
 from .checks import integer
 from .order import read
-from .share import Tail
+from .share import LARGEST_CHUNK, Tail
 
 
 @dataclass(frozen=True)
@@ -162,10 +162,20 @@ class Batches(Sequence[list[int]]):
 
     def chunks(self) -> Iterator[list[list[int]]]:
         """The items in lists that start small and grow."""
+        largest = max(1, LARGEST_CHUNK * self.world_size // self.batching.global_batch_size)
         done, size = 0, 1
         while done < len(self):
-            yield self[done : done + size]
-            done, size = done + size, min(2 * size, 64)
+            yield self._chunk(range(done, min(done + size, len(self))))
+            done, size = done + size, min(2 * size, largest)
+
+    def _chunk(self, items: range) -> list[list[int]]:
+        """Some items in a row: of one range of places where steps join without a seam."""
+        places = [self._places(item) for item in items]
+        if self.batching.global_batch_size % self.world_size:
+            return [read(self.order, part) for part in places]
+        joined = read(self.order, range(places[0].start, places[-1].stop, self.world_size))
+        ends = list(accumulate(map(len, places)))
+        return [joined[end - len(part) : end] for end, part in zip(ends, places, strict=True)]
 
     def ends_step(self, item: int) -> bool:
         """Whether an item is the last of its step: the time for the optimizer."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, SupportsIndex, TypeAlias, cast, overload
 
 EpochOrder: TypeAlias = Callable[[int], Sequence[int]]
@@ -46,6 +46,10 @@ class FullOrder(Sequence[int]):
     def position(self, sample: int) -> int:
         """The position of `sample`, `0 <= sample < len(self)`: the inverse of `at`."""
 
+    def array(self, places: range) -> Any:
+        """As `take`, as a NumPy array or what NumPy can make one of."""
+        return self.take(places)
+
     def index(self, value: object, start: int = 0, stop: int | None = None) -> int:
         """The position of a sample index. Inverts the order, without a search.
 
@@ -64,6 +68,34 @@ class FullOrder(Sequence[int]):
         return value in range(len(self))
 
 
+def laps(places: range, length: int) -> Iterator[range]:
+    """`places`, its step positive, one lap around an order of this length after the other.
+
+    >>> list(laps(range(1, 12, 3), 5))
+    [range(1, 5, 3), range(2, 3, 3), range(0, 1, 3)]
+    """
+    while places:
+        lap = places.start // length * length
+        count = min(len(places), -(-(lap + length - places.start) // places.step))
+        yield range(places[0] - lap, places[count - 1] - lap + 1, places.step)
+        places = places[count:]
+
+
+def sliced(order: Sequence[int], places: range) -> Sequence[int]:
+    """The items of an order at `places`, inside of it and their step positive.
+
+    Raises:
+        ValueError: The order gives more or fewer places than a slice of it must have.
+    """
+    items = order[places.start : places.stop : places.step]
+    if len(items) != len(places):
+        raise ValueError(
+            f"order[{places.start}:{places.stop}:{places.step}] must give {len(places)} places, "
+            f"got {len(items)}"
+        )
+    return items
+
+
 def read(order: Sequence[int], places: range) -> list[int]:
     """The sample indices at `places`, as Python ints; places from `len(order)` on wrap around.
 
@@ -75,18 +107,9 @@ def read(order: Sequence[int], places: range) -> list[int]:
     if places.step < 0:
         return read(order, places[::-1])[::-1]
     found: list[int] = []
-    length, step = len(order), places.step
-    while places:  # one lap around the order at a time
-        lap = places.start // length * length
-        count = min(len(places), -(-(lap + length - places.start) // step))
-        first, last = places[0] - lap, places[count - 1] - lap
-        items = order[first : last + 1 : step]
-        if len(items) != count:
-            raise ValueError(
-                f"order[{first}:{last + 1}:{step}] must give {count} places, got {len(items)}"
-            )
+    for lap in laps(places, len(order)):
+        items = sliced(order, lap)
         found += items if isinstance(order, (FullOrder, range)) else map(_as_place, items)
-        places = places[count:]
     return found
 
 

@@ -33,7 +33,10 @@ from functools import cached_property
 from hashlib import shake_256
 from itertools import islice
 from math import isqrt
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
+from .arrays import WORTHWHILE, Rounds, numpy
 from .checks import integer, num_samples
 from .order import FullOrder
 
@@ -93,12 +96,24 @@ class Permutation(FullOrder):
         """The sample indices at `places`, a range with a positive step. Costs O(len(places))."""
         return self._shuffle.take(places)
 
+    def array(self, places: range) -> Any:
+        """As `take`; an array where NumPy is installed and it is worth it."""
+        return self._shuffle.array(places)
+
     def position(self, sample: int) -> int:
         """The position of `sample`, `0 <= sample < n`: the inverse of `at`."""
         return self._shuffle.position(sample)
 
     @cached_property
     def _shuffle(self) -> _Exact | _Feistel:
+        """The tables: shared by the permutations of one key, and freed with the last of them."""
+        key = self.n, self.seed, self.epoch, self.exact, self.one_table
+        found = _shared.get(key)
+        if found is None:
+            found = _shared[key] = self._set_up()
+        return found
+
+    def _set_up(self) -> _Exact | _Feistel:
         key = f"elastic-sampler {VERSION} {self.n:x} {self.seed:x} {self.epoch:x}".encode()
         if self.n <= self.exact:
             return _Exact(self.n, key)
@@ -109,6 +124,10 @@ class Permutation(FullOrder):
     def __getstate__(self) -> dict[str, int]:
         # Tables are cheap to make again, and dear to send.
         return {name: value for name, value in vars(self).items() if name != "_shuffle"}
+
+
+_Key: TypeAlias = tuple[int, int, int, int, int]
+_shared: WeakValueDictionary[_Key, _Exact | _Feistel] = WeakValueDictionary()
 
 
 def _words(key: bytes, count: int) -> tuple[int, ...]:
@@ -130,6 +149,8 @@ class _Exact:
     def take(self, places: range) -> list[int]:
         return self._order[places.start : places.stop : places.step]
 
+    array = take
+
     def position(self, sample: int) -> int:
         return self._inverse[sample]
 
@@ -139,15 +160,44 @@ class _Exact:
 
 
 class _Feistel:
-    """Six rounds over `range(a) x range(b)`, walked until the result is below n."""
+    """Six rounds over `range(a) x range(b)`, walked until the result is below n.
 
-    def __init__(self, n: int, a: int, b: int) -> None:
-        self._n, self._a, self._b = n, a, b
+    Args:
+        n: Results of n or more are sent through again.
+        a: The left side.
+        b: The right side.
+        tables: For each turn the one table of its round function, or the two of the high and the
+            low bits.
+        low: For the left and the right digit, how many bits are low ones.
+    """
+
+    def __init__(
+        self, n: int, a: int, b: int, tables: list[list[list[int]]], low: tuple[int, int]
+    ) -> None:
+        self._n, self._a, self._b, self._tables, self._low = n, a, b, tables, low
+
+    @cached_property
+    def _rounds(self) -> Rounds | None:
+        np = numpy()
+        if np is None:
+            return None
+        return Rounds(np, self._n, self._a, self._b, self._tables, self._low)
 
     def at(self, position: int) -> int:
-        return self.take(range(position, position + 1))[0]
+        return self._walked(range(position, position + 1))[0]
 
     def take(self, places: range) -> list[int]:
+        if len(places) >= WORTHWHILE and self._rounds is not None:
+            samples: list[int] = self._rounds.take(places).tolist()
+            return samples
+        return self._walked(places)
+
+    def array(self, places: range) -> Any:
+        if len(places) >= WORTHWHILE and self._rounds is not None:
+            return self._rounds.take(places)
+        return self._walked(places)
+
+    def _walked(self, places: range) -> list[int]:
         samples = self._once(places)
         if self._n < self._a * self._b and max(samples, default=0) >= self._n:
             # Some are walked again; the digit pairs past n are few, so this ends soon.
@@ -185,16 +235,16 @@ class _OneTable(_Feistel):
     """
 
     def __init__(self, n: int, a: int, b: int, key: bytes) -> None:
-        super().__init__(n, a, b)
         sides = [(b, a), (a, b)] * (_ROUNDS // 2)  # what a table reads, what it adds to
         words = iter(_words(key, sum(read for read, _ in sides)))
         digits = list(range(max(a, b)))  # shared by all entries, instead of an object for each
         tables = [[digits[word % adds] for word in islice(words, read)] for read, adds in sides]
-        self._tables = [table * (turn // 2 + turn % 2 + 1) for turn, table in enumerate(tables)]
+        super().__init__(n, a, b, [[table] for table in tables], (0, 0))
+        self._grown = [table * (turn // 2 + turn % 2 + 1) for turn, table in enumerate(tables)]
 
     def _once(self, positions: range) -> list[int]:
         a, b = self._a, self._b
-        f0, g0, f1, g1, f2, g2 = self._tables
+        f0, g0, f1, g1, f2, g2 = self._grown
         return [
             left % a * b + (right + g2[left]) % b
             for position in positions
@@ -208,26 +258,22 @@ class _OneTable(_Feistel):
         ]
 
     def _f(self, turn: int, digit: int) -> int:
-        return self._tables[turn][digit]
+        return self._tables[turn][0][digit]
 
 
 class _TwoTables(_Feistel):
-    """Each round function is the sum of two tables: for the high bits of a digit, and the low.
-
-    Attributes:
-        _low: For the left and the right digit, how many bits are low ones.
-    """
+    """Each round function is the sum of two tables: for the high bits of a digit, and the low."""
 
     def __init__(self, n: int, a: int, b: int, key: bytes) -> None:
-        super().__init__(n, a, b)
-        self._low = low_a, low_b = (a - 1).bit_length() // 2, (b - 1).bit_length() // 2
+        low_a, low_b = (a - 1).bit_length() // 2, (b - 1).bit_length() // 2
         sides = [(b, low_b, a), (a, low_a, b)] * (_ROUNDS // 2)
         sizes = [(((side - 1) >> low) + 1, 1 << low, adds) for side, low, adds in sides]
         words = iter(_words(key, sum(high + low for high, low, _ in sizes)))
-        self._tables = [
+        tables = [
             [[word % adds for word in islice(words, size)] for size in (high, low)]
             for high, low, adds in sizes
         ]
+        super().__init__(n, a, b, tables, (low_a, low_b))
 
     def _once(self, positions: range) -> list[int]:
         a, b = self._a, self._b

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, TypeAlias, cast, get_args, overload
+from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
 from .order import FullOrder, read
 
@@ -19,7 +19,7 @@ Tail: TypeAlias = Literal["wrap", "drop", "uneven", "fill"]
 
 TAILS: tuple[str, ...] = get_args(Tail)
 
-SMALLEST_CHUNK, LARGEST_CHUNK = 64, 4096
+SMALLEST_CHUNK, LARGEST_CHUNK = 64, 8192
 """How many places are evaluated at once: few at first, so that the first index comes at once."""
 
 
@@ -102,6 +102,18 @@ class Share(Sequence[int]):
         while done < len(self.places):
             yield read(self.order, self.places[done : done + size])
             done, size = done + size, min(2 * size, LARGEST_CHUNK)
+
+    def numpy(self) -> Any:
+        """The indices as an array of signed 64-bit words, of shape `(len(share),)`.
+
+        Costs O(len); of a part of the share, take a slice first.
+
+        Raises:
+            ImportError: NumPy is not installed.
+        """
+        from .arrays import array
+
+        return array(self.order, self.places)
 
     @property
     def padding(self) -> int:

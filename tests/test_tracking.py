@@ -147,7 +147,9 @@ def test_a_loader_that_divides_the_data_a_second_time_is_found_out_at_its_end(
             return islice(super().__iter__(), 0, None, 2)
 
     sampler = sampler_of(40)
-    with pytest.raises(LoaderMismatchError, match=r"delivered 3 batches.*share is 20 indices, 4 a batch"):
+    with pytest.raises(
+        LoaderMismatchError, match=r"delivered 3 batches.*share is 20 indices, 4 a batch"
+    ):
         list(sampler.track(Divides(sampler, 4, drop_last=drop_last)))
 
 
@@ -289,3 +291,23 @@ def test_a_tracked_or_advanced_state_does_not_warn() -> None:
         for _ in by_hand:
             by_hand.advance()
             by_hand.state_dict()
+
+
+def test_a_progress_bar_counts_what_is_left_also_after_a_resume(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("tqdm", reason="needs tqdm")
+    sampler = sampler_of(40)
+    sampler.load_state_dict({**sampler.state_dict(), "position": 8, "origin": 0})
+    assert 4 == len(list(sampler.track(Loader(sampler, 4), progress=True)))
+    assert "4/4" in capsys.readouterr().err
+    assert 4 == len(list(sampler.track(Loader(sampler, 5, drop_last=True), progress=True)))
+    assert "4/4" in capsys.readouterr().err
+
+
+def test_a_progress_bar_without_tqdm_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)
+    sampler = sampler_of(40)
+
+    with pytest.raises(ImportError, match=r"pip install 'elastic-sampler\[progress\]'"):
+        sampler.track(Loader(sampler, 4), progress=True)
