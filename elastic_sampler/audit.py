@@ -116,16 +116,16 @@ def audit(
     entries: list[Entry] = []
     for log in logs:
         entries += [log] if isinstance(log, Entry) else read_log(log)
-    counted = _of_the_last_run(entries)
-    wanted = {entry.epoch for entry in counted} if epochs is None else set(epochs)
+    done = counted(entries)
+    wanted = {entry.epoch for entry in done} if epochs is None else set(epochs)
     found = tuple(
-        _audit_epoch(epoch, [e for e in counted if e.epoch == epoch], num_samples, tail, places)
+        _audit_epoch(epoch, [e for e in done if e.epoch == epoch], num_samples, tail, places)
         for epoch in sorted(wanted)
     )
-    return Audit(found, len(entries) - len(counted))
+    return Audit(found, len(entries) - len(done))
 
 
-def _of_the_last_run(entries: list[Entry]) -> list[Entry]:
+def counted(entries: list[Entry]) -> list[Entry]:
     """The entries that no later run did again."""
     first: dict[int, tuple[int, int]] = {}
     for entry in entries:
