@@ -1,0 +1,21 @@
+"""What every test gets: a process that no launcher has started."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+LAUNCHERS = re.compile(
+    "(ELASTIC_SAMPLER|GROUP|HOROVOD|HYDI|I_MPI|LOCAL|MASTER|MPI|MV2|OMPI|PADDLE|PET|PMIX?|PRTE|"
+    "ROLE|SLURM|TORCHELASTIC)_|(NODE_)?RANK$|WORLD_SIZE$"
+)
+
+
+@pytest.fixture(autouse=True)
+def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the variables of an outer job, the switches of the tests themselves apart."""
+    for name in list(os.environ):
+        if LAUNCHERS.match(name) and name != "ELASTIC_SAMPLER_ENGINES":
+            monkeypatch.delenv(name)
