@@ -14,6 +14,8 @@ from .order import FullOrder, laps, sliced
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from .permutation import Feistel
+
 WORTHWHILE = 512
 """From how many places on an array is made faster than a list."""
 
@@ -39,28 +41,17 @@ class Rounds:
 
     Args:
         np: NumPy.
-        n: Results of n or more are sent through again.
-        a: The left side.
-        b: The right side.
-        tables: For each turn the one table of its round function, or the two of the high and the
-            low bits.
-        low: For the left and the right digit, how many bits are low ones.
+        network: The network: its sides and tables.
     """
 
-    def __init__(
-        self,
-        np: Any,
-        n: int,
-        a: int,
-        b: int,
-        tables: Sequence[Sequence[Sequence[int]]],
-        low: tuple[int, int],
-    ) -> None:
-        self._np, self._n, self._b = np, np.uint64(n), np.uint64(b)
-        self._sides = np.uint32(a), np.uint32(b)
-        self._low = [np.uint32(bits) for bits in low]
-        self._masks = [np.uint32((1 << bits) - 1) for bits in low]
-        self._tables = [[np.asarray(part, dtype=np.uint32) for part in turn] for turn in tables]
+    def __init__(self, np: Any, network: Feistel) -> None:
+        self._np, self._n, self._b = np, np.uint64(network.n), np.uint64(network.b)
+        self._sides = np.uint32(network.a), np.uint32(network.b)
+        self._low = [np.uint32(bits) for bits in network.low]
+        self._masks = [np.uint32((1 << bits) - 1) for bits in network.low]
+        self._tables = [
+            [np.asarray(part, dtype=np.uint32) for part in turn] for turn in network.tables
+        ]
 
     def take(self, places: range) -> Any:
         """The samples at `places`, as an array of unsigned 64-bit words."""

@@ -105,7 +105,7 @@ class Permutation(FullOrder):
         return self._shuffle.position(sample)
 
     @cached_property
-    def _shuffle(self) -> _Exact | _Feistel:
+    def _shuffle(self) -> _Exact | Feistel:
         """The tables: shared by the permutations of one key, and freed with the last of them."""
         key = self.n, self.seed, self.epoch, self.exact, self.one_table
         found = _shared.get(key)
@@ -113,7 +113,7 @@ class Permutation(FullOrder):
             found = _shared[key] = self._set_up()
         return found
 
-    def _set_up(self) -> _Exact | _Feistel:
+    def _set_up(self) -> _Exact | Feistel:
         key = f"elastic-sampler {VERSION} {self.n:x} {self.seed:x} {self.epoch:x}".encode()
         if self.n <= self.exact:
             return _Exact(self.n, key)
@@ -127,7 +127,7 @@ class Permutation(FullOrder):
 
 
 _Key: TypeAlias = tuple[int, int, int, int, int]
-_shared: WeakValueDictionary[_Key, _Exact | _Feistel] = WeakValueDictionary()
+_shared: WeakValueDictionary[_Key, _Exact | Feistel] = WeakValueDictionary()
 
 
 def _words(key: bytes, count: int) -> tuple[int, ...]:
@@ -159,10 +159,10 @@ class _Exact:
         return sorted(range(len(self._order)), key=self._order.__getitem__)
 
 
-class _Feistel:
+class Feistel:
     """Six rounds over `range(a) x range(b)`, walked until the result is below n.
 
-    Args:
+    Attributes:
         n: Results of n or more are sent through again.
         a: The left side.
         b: The right side.
@@ -174,48 +174,52 @@ class _Feistel:
     def __init__(
         self, n: int, a: int, b: int, tables: list[list[list[int]]], low: tuple[int, int]
     ) -> None:
-        self._n, self._a, self._b, self._tables, self._low = n, a, b, tables, low
+        self.n, self.a, self.b, self.tables, self.low = n, a, b, tables, low
 
     @cached_property
     def _rounds(self) -> Rounds | None:
         np = numpy()
         if np is None:
             return None
-        return Rounds(np, self._n, self._a, self._b, self._tables, self._low)
+        return Rounds(np, self)
 
     def at(self, position: int) -> int:
+        """The sample at a position."""
         return self._walked(range(position, position + 1))[0]
 
     def take(self, places: range) -> list[int]:
+        """The samples at some places."""
         if len(places) >= WORTHWHILE and self._rounds is not None:
             samples: list[int] = self._rounds.take(places).tolist()
             return samples
         return self._walked(places)
 
     def array(self, places: range) -> Any:
+        """The same, an array where that is faster."""
         if len(places) >= WORTHWHILE and self._rounds is not None:
             return self._rounds.take(places)
         return self._walked(places)
 
     def _walked(self, places: range) -> list[int]:
         samples = self._once(places)
-        if self._n < self._a * self._b and max(samples, default=0) >= self._n:
+        if self.n < self.a * self.b and max(samples, default=0) >= self.n:
             # Some are walked again; the digit pairs past n are few, so this ends soon.
-            samples = [s if s < self._n else self.at(s) for s in samples]
+            samples = [s if s < self.n else self.at(s) for s in samples]
         return samples
 
     def position(self, sample: int) -> int:
+        """The position of a sample."""
         position = self._back(sample)
-        while position >= self._n:
+        while position >= self.n:
             position = self._back(position)
         return position
 
     def _back(self, sample: int) -> int:
-        left, right = divmod(sample, self._b)
+        left, right = divmod(sample, self.b)
         for turn in range(_ROUNDS - 2, -1, -2):
-            right = (right - self._f(turn + 1, left)) % self._b
-            left = (left - self._f(turn, right)) % self._a
-        return left * self._b + right
+            right = (right - self._f(turn + 1, left)) % self.b
+            left = (left - self._f(turn, right)) % self.a
+        return left * self.b + right
 
     def _once(self, positions: range) -> list[int]:
         """All rounds, once, for each position."""
@@ -226,7 +230,7 @@ class _Feistel:
         raise NotImplementedError
 
 
-class _OneTable(_Feistel):
+class _OneTable(Feistel):
     """Each round function is one table: a word for each digit.
 
     In `_once` the digits grow from round to round instead of being reduced: the table of round i
@@ -243,7 +247,7 @@ class _OneTable(_Feistel):
         self._grown = [table * (turn // 2 + turn % 2 + 1) for turn, table in enumerate(tables)]
 
     def _once(self, positions: range) -> list[int]:
-        a, b = self._a, self._b
+        a, b = self.a, self.b
         f0, g0, f1, g1, f2, g2 = self._grown
         return [
             left % a * b + (right + g2[left]) % b
@@ -258,10 +262,10 @@ class _OneTable(_Feistel):
         ]
 
     def _f(self, turn: int, digit: int) -> int:
-        return self._tables[turn][0][digit]
+        return self.tables[turn][0][digit]
 
 
-class _TwoTables(_Feistel):
+class _TwoTables(Feistel):
     """Each round function is the sum of two tables: for the high bits of a digit, and the low."""
 
     def __init__(self, n: int, a: int, b: int, key: bytes) -> None:
@@ -276,10 +280,10 @@ class _TwoTables(_Feistel):
         super().__init__(n, a, b, tables, (low_a, low_b))
 
     def _once(self, positions: range) -> list[int]:
-        a, b = self._a, self._b
-        low_a, low_b = self._low
+        a, b = self.a, self.b
+        low_a, low_b = self.low
         mask_a, mask_b = (1 << low_a) - 1, (1 << low_b) - 1
-        (f0, e0), (g0, h0), (f1, e1), (g1, h1), (f2, e2), (g2, h2) = self._tables
+        (f0, e0), (g0, h0), (f1, e1), (g1, h1), (f2, e2), (g2, h2) = self.tables
         return [
             left * b + (right + g2[left >> low_a] + h2[left & mask_a]) % b
             for position in positions
@@ -293,6 +297,6 @@ class _TwoTables(_Feistel):
         ]
 
     def _f(self, turn: int, digit: int) -> int:
-        high, low = self._tables[turn]
-        bits = self._low[(turn + 1) % 2]
+        high, low = self.tables[turn]
+        bits = self.low[(turn + 1) % 2]
         return high[digit >> bits] + low[digit & ((1 << bits) - 1)]

@@ -40,7 +40,7 @@ def test_the_numpy_path_is_the_pure_one_to_the_bit(
     start = data.draw(st.integers(0, n - 1))
     places = range(start, n, step)[: data.draw(st.sampled_from([WORTHWHILE, 3000]))]
     shuffle = order._shuffle
-    assert isinstance(shuffle, permutation._Feistel)
+    assert isinstance(shuffle, permutation.Feistel)
     assert shuffle._rounds is not None
 
     expected = shuffle._walked(places)
@@ -53,7 +53,7 @@ def test_the_numpy_path_is_right_at_the_largest_size() -> None:
     n = 2**62
     order = Permutation(n, 0, 0)
     shuffle = order._shuffle
-    assert isinstance(shuffle, permutation._Feistel)
+    assert isinstance(shuffle, permutation.Feistel)
     for start in (0, n // 2, n - 1000):
         places = range(start, start + 1000)
         samples = order.take(places)
