@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import copy
-import multiprocessing
 import pickle
 import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
+from spawned import in_a_child, indices, indices_in_a_grandchild, rank_1_of_2
 
 from elastic_sampler import (
     ElasticDistributedSampler,
@@ -113,10 +112,6 @@ def test_a_callable_is_asked_each_time_and_must_return_a_world() -> None:
 # Pickles.
 
 
-def rank_1_of_2() -> World:
-    return World(1, 2, "a function")
-
-
 def there(pickled: bytes, question: str) -> str:
     """What an unpickled sampler answers in a process that multiprocessing did not start."""
     code = (
@@ -129,35 +124,6 @@ def there(pickled: bytes, question: str) -> str:
         [sys.executable, "-c", code], input=pickled, capture_output=True, timeout=60
     )
     return (ran.stdout or ran.stderr).decode().strip().splitlines()[-1]
-
-
-def indices(sampler: Any) -> list[int]:
-    return list(sampler)
-
-
-def indices_in_a_grandchild(sampler: Any) -> Any:
-    return in_a_child(indices, sampler)
-
-
-def in_a_child(function: Any, sampler: Any) -> Any:
-    """What a function says in a child that multiprocessing spawns."""
-    context = multiprocessing.get_context("spawn")
-    queue: Any = context.Queue()
-    child = context.Process(target=put, args=(queue, function, sampler))
-    child.start()
-    try:
-        return queue.get(timeout=60)
-    finally:
-        child.join(60)
-        child.kill()
-        child.join()
-
-
-def put(queue: Any, function: Any, sampler: Any) -> None:
-    try:
-        queue.put(function(sampler))
-    except Exception as error:
-        queue.put(f"{type(error).__name__}: {error}")
 
 
 def test_in_a_spawned_child_the_providers_answer_from_before_is_used(group: Group) -> None:

@@ -1,0 +1,41 @@
+"""What tests run in spawned processes: a child can import this module, but not a test."""
+
+from __future__ import annotations
+
+import multiprocessing
+from typing import Any
+
+from elastic_sampler import World
+
+
+def rank_1_of_2() -> World:
+    return World(1, 2, "a function")
+
+
+def indices(sampler: Any) -> list[int]:
+    return list(sampler)
+
+
+def indices_in_a_grandchild(sampler: Any) -> Any:
+    return in_a_child(indices, sampler)
+
+
+def in_a_child(function: Any, sampler: Any) -> Any:
+    """What a function says in a child that multiprocessing spawns."""
+    context = multiprocessing.get_context("spawn")
+    queue: Any = context.Queue()
+    child = context.Process(target=put, args=(queue, function, sampler))
+    child.start()
+    try:
+        return queue.get(timeout=60)
+    finally:
+        child.join(60)
+        child.kill()
+        child.join()
+
+
+def put(queue: Any, function: Any, sampler: Any) -> None:
+    try:
+        queue.put(function(sampler))
+    except Exception as error:
+        queue.put(f"{type(error).__name__}: {error}")
