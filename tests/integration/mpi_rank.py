@@ -25,4 +25,6 @@ with SampleLog(directory / f"{world.rank}.jsonl", world) as log:
     for epoch in sampler.epochs(2):
         for step, index in enumerate(sampler):
             log.write(epoch, step + 1000 * epoch, [index])
-print(f"{world.rank} of {world.size}: {world.source}")
+# To a file: mpiexec may mix the lines of the ranks.
+said = f"{world.rank} of {world.size}: {world.source}"
+(directory / f"{world.rank}.txt").write_text(said)
