@@ -1,0 +1,26 @@
+"""Hugging Face Accelerate, with two real ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from integration.conftest import Processes
+from integration.frameworks import installed, ranks, resized_job_is_exact
+
+RANK = Path(__file__).with_name("accelerate_rank.py")
+
+
+def test_a_job_of_accelerate_killed_and_resized_in_mid_epoch_trains_each_sample_once(
+    processes: Processes,
+) -> None:
+    installed("accelerate")
+    resized_job_is_exact(processes, RANK)
+
+
+def test_a_loader_that_accelerate_has_prepared_is_noticed(processes: Processes) -> None:
+    installed("accelerate")
+    for process in ranks(processes, RANK, 2, "prepared"):
+        assert 1 == process.wait(120), process.output
+        assert "LoaderMismatchError: the loader" in process.output
+        assert "29 batches, but this rank's share is 57 batches" in process.output
+        assert "no prepare() of the loader (Accelerate)" in process.output
