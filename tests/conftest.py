@@ -6,6 +6,12 @@ import os
 import re
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No timed assertion: machines are shared and noisy. With CI set, Hypothesis brings such a profile.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+if "CI" not in os.environ:
+    settings.load_profile("patient")
 
 LAUNCHERS = re.compile(
     "(ELASTIC_SAMPLER|GROUP|HOROVOD|HYDI|I_MPI|LOCAL|MASTER|MPI|MV2|OMPI|PADDLE|PET|PMIX?|PRTE|"
