@@ -33,11 +33,12 @@ class ElasticBatchSampler:
     Raises:
         TypeError, ValueError: An argument is wrong; it is named.
 
-    >>> from elastic_sampler import World
-    >>> sampler = ElasticDistributedSampler(10, shuffle=False, world=World(1, 3))
-    >>> batches = ElasticBatchSampler(sampler, 6)
-    >>> list(batches), [batches.padding(k) for k in range(len(batches))]
-    ([[1, 4], [7, 0]], [0, 1])
+    Examples:
+        >>> from elastic_sampler import World
+        >>> sampler = ElasticDistributedSampler(10, shuffle=False, world=World(1, 3))
+        >>> batches = ElasticBatchSampler(sampler, 6)
+        >>> list(batches), [batches.padding(k) for k in range(len(batches))]
+        ([[1, 4], [7, 0]], [0, 1])
     """
 
     def __init__(

@@ -71,8 +71,9 @@ class FullOrder(Sequence[int]):
 def laps(places: range, length: int) -> Iterator[range]:
     """`places`, its step positive, one lap around an order of this length after the other.
 
-    >>> list(laps(range(1, 12, 3), 5))
-    [range(1, 5, 3), range(2, 3, 3), range(0, 1, 3)]
+    Examples:
+        >>> list(laps(range(1, 12, 3), 5))
+        [range(1, 5, 3), range(2, 3, 3), range(0, 1, 3)]
     """
     while places:
         lap = places.start // length * length

@@ -21,8 +21,9 @@ The algorithm, which a reader can repeat in any language:
   M. Thorup, "The Power of Simple Tabulation Hashing", 2012), so that set-up and memory are
   O(n ** 1/4).
 
-Six rounds: with four, twice as many neighbours stay neighbours as in a random permutation; with
-six, the right number do (measured in `tests/test_permutation.py`, for both kinds of tables).
+Six rounds: with four, measured once before this was settled, twice as many successors stay
+successors as in a random permutation. With six the right number of neighbours do, which
+`tests/test_permutation.py` counts for both kinds of tables.
 """
 
 from __future__ import annotations
@@ -66,11 +67,12 @@ class Permutation(FullOrder):
         exact: Internal: up to which n the shuffle is an exact one.
         one_table: Internal: up to which side a round function is one table.
 
-    >>> list(Permutation(8, seed=0, epoch=0))
-    [7, 6, 1, 4, 5, 3, 2, 0]
-    >>> shuffle = Permutation(10**12, seed=0, epoch=0)
-    >>> shuffle.index(shuffle[999_999_999_999])
-    999999999999
+    Examples:
+        >>> list(Permutation(8, seed=0, epoch=0))
+        [7, 6, 1, 4, 5, 3, 2, 0]
+        >>> shuffle = Permutation(10**12, seed=0, epoch=0)
+        >>> shuffle.index(shuffle[999_999_999_999])
+        999999999999
     """
 
     n: int

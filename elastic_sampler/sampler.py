@@ -88,9 +88,11 @@ class ElasticDistributedSampler:
         TypeError: An argument has the wrong type; it is named.
         ValueError: An argument is out of range; it is named.
 
-    >>> ranks = [ElasticDistributedSampler(10, world=World(rank, 4)) for rank in range(4)]
-    >>> [list(sampler) for sampler in ranks]
-    [[0, 4, 8], [1, 5, 9], [2, 6, 0], [3, 7, 1]]
+    Examples:
+        >>> worlds = [World(rank, 4) for rank in range(4)]
+        >>> ranks = [ElasticDistributedSampler(10, shuffle=False, world=w) for w in worlds]
+        >>> [list(sampler) for sampler in ranks]
+        [[0, 4, 8], [1, 5, 9], [2, 6, 0], [3, 7, 1]]
     """
 
     def __init__(
@@ -245,9 +247,10 @@ class ElasticDistributedSampler:
     def epochs(self, stop: int) -> Iterator[int]:
         """Yield the epochs up to `stop` (exclusive), each set, from where the state left off.
 
-        >>> sampler = ElasticDistributedSampler(4, shuffle=False, world=World(0, 1))
-        >>> [(epoch, list(sampler)) for epoch in sampler.epochs(2)]
-        [(0, [0, 1, 2, 3]), (1, [1, 2, 3, 0])]
+        Examples:
+            >>> sampler = ElasticDistributedSampler(4, shuffle=False, world=World(0, 1))
+            >>> [(epoch, list(sampler)) for epoch in sampler.epochs(2)]
+            [(0, [0, 1, 2, 3]), (1, [1, 2, 3, 0])]
         """
         stop = integer("stop", stop)
         done = self._resume.spent or (self._latest is not None and self._latest.finished)

@@ -35,8 +35,9 @@ def positions(start: int, num_samples: int, world_size: int, seat: int, tail: Ta
             number; `"drop"` stops before the last, incomplete step; `"uneven"` stops at
             `num_samples`, where a seat may get one less.
 
-    >>> [list(positions(6, 10, 3, seat, "wrap")) for seat in range(3)]
-    [[6, 9], [7, 10], [8, 11]]
+    Examples:
+        >>> [list(positions(6, 10, 3, seat, "wrap")) for seat in range(3)]
+        [[6, 9], [7, 10], [8, 11]]
     """
     rest = max(num_samples - start, 0)
     if tail == "uneven":
@@ -59,9 +60,10 @@ class Share(Sequence[int]):
         order: The epoch's order.
         places: Positions in it; those from `len(order)` on wrap around to its head.
 
-    >>> share = Share(range(10), range(2, 14, 4))  # rank 2 of 4: one place past the end
-    >>> list(share), share.padding, 6 in share, share[1:]
-    ([2, 6, 0], 1, True, Share(order=range(0, 10), places=range(6, 14, 4)))
+    Examples:
+        >>> share = Share(range(10), range(2, 14, 4))  # rank 2 of 4: one place past the end
+        >>> list(share), share.padding, 6 in share, share[1:]
+        ([2, 6, 0], 1, True, Share(order=range(0, 10), places=range(6, 14, 4)))
     """
 
     order: Sequence[int]

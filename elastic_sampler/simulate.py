@@ -189,9 +189,10 @@ def simulate(
     Raises:
         TypeError, ValueError: An argument is wrong; it is named.
 
-    >>> report = simulate(1003, [(8, 50), (6, 40), 7], shuffle=True)
-    >>> report.seen, report.repeated, report.unseen, report.violations
-    (1003, 1, 0, ())
+    Examples:
+        >>> report = simulate(1003, [(8, 50), (6, 40), 7], shuffle=True)
+        >>> report.seen, report.repeated, report.unseen, report.violations
+        (1003, 1, 0, ())
     """
     batch_size = integer("batch_size", batch_size, 1)
     rounds: list[Round] = []

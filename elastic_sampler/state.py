@@ -103,9 +103,10 @@ class State:
 
         Empty if all agree, as the states of ranks in lock-step do.
 
-        >>> one, other = {"epoch": 0, "position": 8}, {"epoch": 0, "position": 12}
-        >>> State.compare([one, one, other])
-        {'position': [8, 8, 12]}
+        Examples:
+            >>> one, other = {"epoch": 0, "position": 8}, {"epoch": 0, "position": 12}
+            >>> State.compare([one, one, other])
+            {'position': [8, 8, 12]}
         """
         names = dict.fromkeys(name for state in states for name in state)
         values = {name: [state.get(name) for state in states] for name in names}

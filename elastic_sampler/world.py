@@ -55,11 +55,12 @@ class World:
         TypeError: `rank` or `size` is not an integer (a bool or a string is not).
         ValueError: `size` is less than 1, or `rank` is outside `[0, size)`.
 
-    >>> World(1, 4)
-    World(rank=1, size=4, source='given')
-    >>> World(4, 4)
-    Traceback (most recent call last):
-    ValueError: rank must be in [0, 4), got 4 (given)
+    Examples:
+        >>> World(1, 4)
+        World(rank=1, size=4, source='given')
+        >>> World(4, 4)
+        Traceback (most recent call last):
+        ValueError: rank must be in [0, 4), got 4 (given)
     """
 
     rank: int
@@ -116,8 +117,9 @@ class World:
             WorldRefusedError: Half of the pair is missing, a value is not a plain decimal integer,
                 or the rank is outside `[0, size)`.
 
-        >>> World.from_variables("RANK", "WORLD_SIZE", environ={"RANK": "1", "WORLD_SIZE": "4"})
-        World(rank=1, size=4, source='RANK=1, WORLD_SIZE=4')
+        Examples:
+            >>> World.from_variables("RANK", "WORLD_SIZE", environ={"RANK": "1", "WORLD_SIZE": "4"})
+            World(rank=1, size=4, source='RANK=1, WORLD_SIZE=4')
         """
         read = os.environ if environ is None else environ
         found = {name: read[name] for name in (rank, size) if read.get(name)}
