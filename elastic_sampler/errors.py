@@ -22,7 +22,7 @@ ElasticSamplerWarning (UserWarning)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .world import Nearness
@@ -63,6 +63,10 @@ class WorldRefusedError(WorldError):
     def __init__(self, message: str, nearness: Nearness) -> None:
         super().__init__(message)
         self.nearness = nearness
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Loader workers and process pools send their errors home in a pickle.
+        return type(self), (str(self), self.nearness)
 
 
 class WorldConflictError(WorldError):

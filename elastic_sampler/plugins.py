@@ -8,7 +8,7 @@ contradicts it and could be right is an error, not a guess.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -73,11 +73,21 @@ class _Registry:
         try:
             self.manager.register(provider, name)
             self.manager.check_pending()
+            if self.implementation(name, "elastic_sampler_world") is None:
+                raise ValueError("it has no function elastic_sampler_world marked @hookimpl")
         except (PluginValidationError, ValueError) as error:
             if self.manager.has_plugin(name):
                 self.manager.unregister(name=name)
             raise ProviderError(f"provider {name!r} from {origin} is not valid: {error}") from error
         self.origins[name] = origin
+
+    def implementation(self, name: str, hook: str) -> Callable[[], object] | None:
+        """One plug-in's hook: pluggy would call all, and not say whose answer is whose."""
+        for found in getattr(self.manager.hook, hook).get_hookimpls():
+            if found.plugin_name == name:
+                function: Callable[[], object] = found.function
+                return function
+        return None
 
 
 @lru_cache(maxsize=1)
@@ -110,21 +120,28 @@ def register(provider: object, name: str) -> None:
     """Add a provider in code: an object with functions marked `@hookimpl`.
 
     Raises:
-        ProviderError: The name is taken, or a hook is misspelt.
+        ProviderError: The name is taken, a hook is misspelt, or `elastic_sampler_world` is missing.
+        ValueError: The name is empty.
     """
+    if not name:
+        raise ValueError(f"name must be a string that is not empty, got {name!r}")
     _registry().add(provider, name, "registered in code")
 
 
 def unregister(name: str) -> None:
-    """Take a provider away, also one that was installed.
+    """Take a provider away, also one that was installed, or that could not be loaded.
 
     Raises:
         ProviderError: There is none of that name.
     """
     registry = _registry()
-    if registry.origins.pop(name, None) is None:
+    broken = [key for key, answer in registry.broken.items() if answer.provider == name]
+    for key in broken:
+        del registry.broken[key]
+    if registry.origins.pop(name, None) is not None:
+        registry.manager.unregister(name=name)
+    elif not broken:
         raise ProviderError(_unknown(name))
-    registry.manager.unregister(name=name)
 
 
 def answers() -> list[Answer]:
@@ -155,12 +172,8 @@ def _answer(name: str) -> Answer:
 
 
 def _call(name: str, hook: str) -> object:
-    """Call one plug-in's hook: pluggy would call all, and not say whose answer is whose."""
-    registry = _registry()
-    for implementation in getattr(registry.manager.hook, hook).get_hookimpls():
-        if implementation.plugin_name == name:
-            return implementation.function()
-    return None
+    function = _registry().implementation(name, hook)
+    return None if function is None else function()
 
 
 def choose(found: Sequence[Answer]) -> World | None:
@@ -173,7 +186,7 @@ def choose(found: Sequence[Answer]) -> World | None:
     """
     for answer in found:
         if answer.error is not None:
-            raise answer.error
+            raise _anew(answer.error)
     evidence = sorted(
         (answer for answer in found if answer.nearness is not None),
         key=lambda answer: (-(answer.nearness or 0), answer.refusal is None, answer.provider),
@@ -189,6 +202,11 @@ def choose(found: Sequence[Answer]) -> World | None:
                 f"an outer job), or was inherited from another process; {_CURE}"
             )
     return nearest.world
+
+
+def _anew(error: ProviderError) -> ProviderError:
+    # What is kept and raised often would hold on to the frames of every time.
+    return error.with_traceback(None)
 
 
 def _contradicts(nearest: World | None, other: World | None) -> bool:
@@ -230,10 +248,10 @@ def ask(provider: str | None = None) -> World | None:
     if name is None or (provider is None and not name):
         return choose(answers())
     registry = _registry()
+    for broken in registry.broken.values():  # also the second of two of one name: which is meant?
+        if broken.provider == name and broken.error is not None:
+            raise _anew(broken.error)
     if name not in registry.origins:
-        for answer in registry.broken.values():
-            if answer.provider == name and answer.error is not None:
-                raise answer.error
         raise ProviderError(f"{said_by}{name!r}: {_unknown(name)}")
     answer = _answer(name)
     world = choose([answer])

@@ -58,18 +58,28 @@ class Whereabouts:
             answer = None
         self.nobody = answer is None and self._answer is None
         if answer is not None:
-            self._answer = answer
+            self._answer, self._pickled_in = answer, None
             return answer
         return plugins.alone() if self._answer is None else self._travelled(self._answer)
 
     def _travelled(self, answer: World) -> World:
-        if self._pickled_in is not None and self._pickled_in == _parent():
+        if self._pickled_in is not None and self._may_be_used():
             return answer
         raise WorldLostError(
             f"a provider answered rank {answer.rank} of {answer.size} before ({answer.source}), "
             f"and now nobody does: a process group was destroyed, or this sampler was copied to "
             f"another process; make the group again before iterating, or pass world="
         )
+
+    def _may_be_used(self) -> bool:
+        """Whether the answer was given here, or in the process that started this one."""
+        return self._pickled_in is None or self._pickled_in == _parent()
+
+    def __deepcopy__(self, memo: object) -> Whereabouts:
+        # A copy in this process asks whom the original asks: nothing travels.
+        copied = type(self)(self.given)
+        copied.__dict__.update(self.__dict__)
+        return copied
 
     def __getstate__(self) -> dict[str, Any]:
         given = self.given
@@ -83,7 +93,9 @@ class Whereabouts:
                         f"a module-level function, or ask (iterate, or len) before pickling"
                     ) from error
                 given = self._answer
-        return {"given": given, "_answer": self._answer, "_pickled_in": os.getpid()}
+        # An answer that may not be used here is not passed on either.
+        pickled_in = os.getpid() if self._may_be_used() else self._pickled_in
+        return {"given": given, "_answer": self._answer, "_pickled_in": pickled_in}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, nobody=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 from typing import Any
 
-from elastic_sampler import World
+from elastic_sampler import Nearness, World, hookimpl, register, unregister
 
 
 def rank_1_of_2() -> World:
@@ -13,6 +14,23 @@ def rank_1_of_2() -> World:
 
 
 def indices(sampler: Any) -> list[int]:
+    return list(sampler)
+
+
+def indices_of_a_deep_copy(sampler: Any) -> list[int]:
+    return list(copy.deepcopy(sampler))
+
+
+class Group:
+    @hookimpl
+    def elastic_sampler_world(self) -> World:
+        return World(0, 2, "the child's group", Nearness.LIVE)
+
+
+def indices_after_a_group_came_and_went(sampler: Any) -> list[int]:
+    register(Group(), "group")
+    assert [0, 2, 4, 6] == list(sampler)
+    unregister("group")
     return list(sampler)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
+import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +165,19 @@ def test_a_provider_can_be_registered_in_code_and_taken_away(registered: list[st
         unregister("mine")
 
 
+def test_two_providers_may_say_the_same(registered: list[str]) -> None:
+    for name in ("one", "two"):
+        register(Static(World(2, 8)), name)
+        registered.append(name)
+
+    assert World(2, 8) == World.detect()
+
+
+def test_a_provider_without_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="name must be a string that is not empty, got ''"):
+        register(Static(World(2, 8)), "")
+
+
 def test_a_named_provider_is_believed_alone(
     registered: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +233,30 @@ def test_a_misspelt_hook_is_refused_and_not_kept() -> None:
     with pytest.raises(ProviderError, match=r"provider 'odd' .*'elastic_sampler_wrld'"):
         register(Misspelt(), "odd")
     assert World(0, 1) == World.detect()
+
+
+def test_a_provider_whose_hook_is_not_marked_is_refused_and_not_kept() -> None:
+    class Unmarked:
+        def elastic_sampler_world(self) -> World:
+            return World(1, 4)
+
+    with pytest.raises(ProviderError, match=r"'odd' .* elastic_sampler_world marked @hookimpl"):
+        register(Unmarked(), "odd")
+    assert "odd" not in [found.provider for found in plugins.answers()]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        WorldRefusedError("half a pair", Nearness.MPI),
+        WorldConflictError("two"),
+        NoAnswerError("nothing"),
+    ],
+)
+def test_errors_travel_home_from_other_processes(error: WorldError) -> None:
+    back = pickle.loads(pickle.dumps(error))
+
+    assert (type(error), str(error), vars(error)) == (type(back), str(back), vars(back))
 
 
 def plugin(directory: Path, distribution: str, name: str, code: str) -> None:
@@ -289,6 +329,54 @@ def test_a_broken_plug_in_is_named_with_its_distribution_and_stops_nobody_else(
     assert told in shown.stdout
 
 
+@pytest.mark.parametrize("name", ["acme", "mpi"])
+def test_of_two_plug_ins_of_one_name_neither_is_believed_by_that_name(
+    name: str, tmp_path: Path
+) -> None:
+    plugin(tmp_path, "a-party", name, GOOD.format(rank=1, name="a"))
+    plugin(tmp_path, "b-party", name, GOOD.format(rank=2, name="b"))
+    code = "from elastic_sampler import World; World.detect()"
+    ran = run(tmp_path, code, ELASTIC_SAMPLER_PROVIDER=name, PMI_RANK="3", PMI_SIZE="4")
+
+    assert f"two providers named '{name}': one from a-party" in ran.stderr.splitlines()[-1]
+
+
+def test_a_broken_plug_in_can_be_taken_away_and_keeps_no_frames(tmp_path: Path) -> None:
+    plugin(tmp_path, "third-party", "acme", "raise ImportError('acme is not here')")
+    code = (
+        "import traceback\n"
+        "from elastic_sampler import ProviderError, World, unregister\n"
+        "for _ in range(50):\n"
+        "    try: World.detect()\n"
+        "    except ProviderError as error: kept = len(traceback.extract_tb(error.__traceback__))\n"
+        "unregister('acme')\n"
+        "print(kept < 10, World.detect().size)"
+    )
+    ran = run(tmp_path, code)
+
+    assert "True 1\n" == ran.stdout, ran.stderr
+
+
+def test_the_plug_in_of_the_documentation_is_built_installed_and_believed(tmp_path: Path) -> None:
+    page = Path(__file__).parents[1] / "docs" / "how-to" / "write-a-provider.md"
+    if find_spec("hatchling") is None or find_spec("pip") is None:
+        pytest.skip("needs pip and hatchling to build it")
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    for name in ("acme_provider.py", "pyproject.toml"):
+        block = re.search(rf"^```\w+\n(# {name}\n.*?)^```$", page.read_text(), re.M | re.S)
+        assert block is not None
+        (source / name).write_text(block[1])
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps"]
+    install += ["--no-build-isolation", "--target", str(target), str(source)]
+    subprocess.run(install, check=True, capture_output=True, timeout=120)
+
+    code = "from elastic_sampler import World; print(World.detect().source)"
+    assert "ACME_RANK=1, ACME_SIZE=3\n" == run(target, code, ACME_RANK="1", ACME_SIZE="3").stdout
+    half = run(target, code, ACME_RANK="1").stderr.splitlines()[-1]
+    assert "WorldRefusedError: acme: ACME_RANK and ACME_SIZE must be set together" in half
+
+
 # What is imported, and by whom.
 
 
@@ -330,19 +418,35 @@ def test_the_test_above_can_fail() -> None:
     assert "pluggy" in found
 
 
-def test_detection_imports_no_framework_and_no_module_that_was_not_there() -> None:
+FRAMEWORKS = ("torch", "jax", "mpi4py", "numpy", "ray", "horovod", "paddle", "mindspore")
+
+
+def frameworks_imported_by_detection(directory: Path) -> list[str]:
+    """Frameworks that detection imports in a fresh process; all of them are there to import."""
+    for name in FRAMEWORKS:
+        package = directory / name
+        package.mkdir()
+        for module in ("__init__", "distributed", "MPI"):
+            (package / f"{module}.py").write_text("")
     code = (
         "import sys\n"
         "from elastic_sampler import World\n"
+        "before = set(sys.modules)\n"
         "World.detect()\n"
-        "bad = {'torch', 'jax', 'mpi4py', 'numpy', 'ray', 'horovod', 'paddle'} & set(sys.modules)\n"
-        "print(sorted(bad))"
+        f"print(sorted({set(FRAMEWORKS)!r} & (set(sys.modules) - before)))"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
+    found: list[str] = ast.literal_eval(run(directory, code).stdout)
+    return found
 
-    assert "[]\n" == ran.stdout
+
+def test_detection_imports_no_framework(tmp_path: Path) -> None:
+    assert [] == frameworks_imported_by_detection(tmp_path)
+
+
+def test_the_test_of_frameworks_can_fail(tmp_path: Path) -> None:
+    plugin(tmp_path, "eager", "eager", "import jax.distributed\n" + GOOD.format(rank=0, name="e"))
+
+    assert ["jax"] == frameworks_imported_by_detection(tmp_path)
 
 
 def imports_of(path: Path) -> set[str]:

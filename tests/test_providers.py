@@ -105,6 +105,14 @@ def test_local_rank_is_never_a_rank() -> None:
     assert World(4, 8) == detect(RANK="4", LOCAL_RANK="0", WORLD_SIZE="8")
 
 
+def test_each_pair_is_as_near_as_the_launcher_that_sets_it() -> None:
+    torch = {"RANK": "1", "WORLD_SIZE": "2"}
+    assert Nearness.LAUNCHER is detect(**torch, LOCAL_RANK="0").nearness
+    assert Nearness.HINT is detect(**torch, LOCAL_RANK="").nearness
+    assert Nearness.MPI is detect(OMPI_COMM_WORLD_RANK="1", OMPI_COMM_WORLD_SIZE="2").nearness
+    assert Nearness.PMI is detect(PMI_RANK="1", PMI_SIZE="2").nearness
+
+
 def test_half_a_pair_is_never_a_silent_rank_0_of_1() -> None:
     for variables, told in (
         ({"RANK": "3"}, "RANK='3' without WORLD_SIZE"),
@@ -113,7 +121,8 @@ def test_half_a_pair_is_never_a_silent_rank_0_of_1() -> None:
         ({"OMPI_COMM_WORLD_SIZE": "8"}, "OMPI_COMM_WORLD_SIZE='8' without OMPI_COMM_WORLD_RANK"),
         ({"ELASTIC_SAMPLER_RANK": "0"}, "ELASTIC_SAMPLER_RANK='0' without ELASTIC_SAMPLER_WORLD"),
     ):
-        with pytest.raises(WorldRefusedError, match=told):
+        cure = "or set ELASTIC_SAMPLER_PROVIDER to the name of the provider to believe"
+        with pytest.raises(WorldRefusedError, match=f"{told}.*{cure}"):
             detect(**variables)
 
 
@@ -158,6 +167,13 @@ def test_explicit_variables_settle_everything() -> None:
         {"PMI_RANK": "0", "PMI_SIZE": "x"},
     ):
         assert World(5, 6) == detect(**explicit, **others)
+
+
+def test_explicit_variables_settle_what_a_live_group_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    for live in (group(0, 2), group(-1, -1)):
+        monkeypatch.setitem(sys.modules, "torch.distributed", live)
+        world = detect(ELASTIC_SAMPLER_RANK="5", ELASTIC_SAMPLER_WORLD_SIZE="6")
+        assert (World(5, 6), Nearness.EXPLICIT) == (world, world.nearness)
 
 
 def test_a_refusal_further_out_is_not_raised_and_one_nearer_is() -> None:
@@ -205,6 +221,19 @@ def test_a_group_that_this_process_is_outside_of_is_refused(
     monkeypatch.setitem(sys.modules, "torch.distributed", group(-1, -1))
     with pytest.raises(WorldRefusedError, match="outside of the default group"):
         detect(RANK="3", WORLD_SIZE="4", LOCAL_RANK="0")
+
+
+def test_torch_without_distributed_support_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    # All that such a build has of it.
+    monkeypatch.setitem(sys.modules, "torch.distributed", SimpleNamespace(is_available=bool))
+    assert World(0, 1) == detect()
+
+
+def test_a_live_mpi_wins_over_stale_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", mpi(2, 3))
+    for variables in ({}, {"PMI_RANK": "0", "PMI_SIZE": "4"}, {"OMPI_COMM_WORLD_SIZE": "4"}):
+        world = detect(**variables)
+        assert (World(2, 3), Nearness.LIVE) == (world, world.nearness)
 
 
 def test_two_live_runtimes_must_agree(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from spawned import in_a_child, indices, indices_in_a_grandchild, rank_1_of_2
+from spawned import (
+    in_a_child,
+    indices,
+    indices_after_a_group_came_and_went,
+    indices_in_a_grandchild,
+    indices_of_a_deep_copy,
+    rank_1_of_2,
+)
 
 from elastic_sampler import (
     ElasticDistributedSampler,
@@ -136,6 +143,7 @@ def test_in_a_spawned_child_the_providers_answer_from_before_is_used(group: Grou
 
     assert [1, 5] == in_a_child(indices, asked)
     assert [1, 5] == in_a_child(indices_in_a_grandchild, asked)
+    assert [1, 5] == in_a_child(indices_of_a_deep_copy, asked)
 
 
 def test_anywhere_else_the_answer_from_before_is_lost(group: Group) -> None:
@@ -149,6 +157,37 @@ def test_anywhere_else_the_answer_from_before_is_lost(group: Group) -> None:
     group.world = None
     with pytest.raises(WorldLostError):
         iter(copy.deepcopy(sampler))
+
+
+def test_an_answer_that_is_lost_is_not_passed_on_to_a_child_either(group: Group) -> None:
+    group.world = live(1, 4)
+    sampler = ElasticDistributedSampler(8)
+    len(sampler)
+
+    # The stray process is the parent of its child, but not the one that was answered.
+    said = there(pickle.dumps(sampler), "__import__('spawned').in_a_child(list, sampler)")
+    assert said.startswith("WorldLostError: a provider answered rank 1 of 4 before")
+
+
+def test_an_answer_that_a_child_got_itself_and_lost_is_lost(group: Group) -> None:
+    group.world = live(1, 4)
+    sampler = ElasticDistributedSampler(8)
+    len(sampler)
+
+    said = in_a_child(indices_after_a_group_came_and_went, sampler)
+    assert str(said).startswith("WorldLostError: a provider answered rank 0 of 2 before (the child")
+
+
+def test_a_deep_copy_in_the_same_process_asks_whom_the_original_asks() -> None:
+    now = World(1, 4)
+    sampler = ElasticDistributedSampler(8, world=lambda: now)
+    never_asked = copy.deepcopy(sampler)
+    len(sampler)
+    asked = copy.deepcopy(sampler)
+
+    now = World(0, 2)
+    for copied in (never_asked, asked):
+        assert [0, 2, 4, 6] == list(copied)
 
 
 def test_where_it_lands_it_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,7 @@ def test_a_world_is_a_frozen_value_and_its_source_is_no_part_of_it() -> None:
     assert World(0, 4) != world
     assert ("there", Nearness.LIVE) == (world.source, world.nearness)
     assert Nearness.HINT is World(1, 4).nearness
+    assert Nearness.MPI is World(1, 4, nearness=3).nearness  # type: ignore[arg-type]
     with pytest.raises(dataclasses.FrozenInstanceError):
         world.rank = 2  # type: ignore[misc]
 
@@ -87,6 +88,7 @@ def test_an_empty_variable_counts_as_unset(environ: dict[str, str]) -> None:
             ({"R": bad, "S": "4"}, "R must be a plain decimal integer")
             for bad in (" 1", "1 ", "1_0", "+1", "-1", "1.0", "0x1", "one", "٣", "1\n", "1e2")
         ),
+        ({"R": "1", "S": "1" + "0" * 18}, "S must be .* of at most 18 digits, got '10"),
         ({"R": "1", "S": "9" * 5000}, r"S must be a plain .*'99.*…\ \(5000 characters\)"),
     ],
 )
