@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import plugins
+from .checks import MAX_SAMPLES
 from .errors import ElasticSamplerError
 from .plugins import Answer
 from .share import TAILS
@@ -48,7 +49,11 @@ def _parser() -> argparse.ArgumentParser:
         "Nothing is read, and nothing of the size of the data is built.",
     )
     plan.add_argument(
-        "--num-samples", type=_count(0), required=True, metavar="N", help="samples in the data set"
+        "--num-samples",
+        type=_count(0, MAX_SAMPLES),
+        required=True,
+        metavar="N",
+        help="samples in the data set",
     )
     plan.add_argument(
         "--worlds",
@@ -97,11 +102,13 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _count(low: int) -> Any:
+def _count(low: int, high: int | None = None) -> Any:
     def number(text: str) -> int:
         value = int(text)
         if value < low:
             raise argparse.ArgumentTypeError(f"must be at least {low}, got {value}")
+        if high is not None and value > high:
+            raise argparse.ArgumentTypeError(f"must be at most {high}, got {value}")
         return value
 
     number.__name__ = "number"  # what argparse calls it when it is none

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import chain
 
 from .checks import integer
+from .checks import num_samples as checked_num_samples
 from .order import EpochOrder
 from .sampler import ElasticDistributedSampler
 from .share import Share, Tail
@@ -137,8 +138,8 @@ class Report:
         visited = Counter[int]()
         for number, round_ in enumerate(self.rounds):
             where = f"round {number} ({round_.world_size} ranks)"
-            visited.update(place for share in round_.shares for place in share.places)
             places = sorted(place for share in round_.shares for place in share.places)
+            visited.update(places)
             if places and places != list(range(round_.start, round_.start + len(places))):
                 told.append(f"batch: {where} did not visit consecutive positions")
             least, most = min(round_.steps_per_rank), max(round_.steps_per_rank)
@@ -194,6 +195,7 @@ def simulate(
         >>> report.seen, report.repeated, report.unseen, report.violations
         (1003, 1, 0, ())
     """
+    num_samples = checked_num_samples("num_samples", num_samples)
     batch_size = integer("batch_size", batch_size, 1)
     rounds: list[Round] = []
     state: State | None = None

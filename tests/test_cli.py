@@ -141,6 +141,7 @@ def test_plan_says_what_was_not_reached(capsys: pytest.CaptureFixture[str]) -> N
         ("plan --num-samples 9", "required: --worlds"),
         ("plan --num-samples ten --worlds 8", "--num-samples: invalid number value: 'ten'"),
         ("plan --num-samples -9 --worlds 8", "--num-samples: must be at least 0, got -9"),
+        (f"plan --num-samples {2**62 + 1} --worlds 8", "--num-samples: must be at most 46116860"),
         ("plan --num-samples 9 --worlds 8:", "each part must be W, W:STEPS or .* got '8:'"),
         ("plan --num-samples 9 --worlds 0", "got '0'"),
         ("plan --num-samples 9 --worlds 8:-1", "got '8:-1'"),

@@ -109,5 +109,7 @@ def test_a_bad_history_is_refused_by_name(worlds: Any, told: str) -> None:
         simulate(10, worlds)
     with pytest.raises(ValueError, match="steps or samples, not both"):
         Stage(4, 5, 6)
+    with pytest.raises(ValueError, match=r"num_samples must be at most 2\*\*62, got"):
+        simulate(2**62 + 1, [1])
     with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
         simulate(10, [1], batch_size=0)
