@@ -209,22 +209,21 @@ class _Job:
         lost = 0
         if kill is not None:
             code = self.processes[kill].kill()
-            lost = self._notice(kill, done) - saved
+            self._notice(self.step + done)
+            lost = done + 1 - saved
         self.step += saved
         stop = (self.checkpoint or {"position": 0})["position"]
         return Phase(len(pids), pids, start, stop, saved, lost), code
 
-    def _notice(self, victim: int, done: int) -> int:
+    def _notice(self, step: int) -> None:
         """The next step fails, because a rank is gone; the others have done theirs in vain."""
-        order = {"step": self.step + done}
         for process in self.processes:
-            process.tell(order)
+            process.tell({"step": step})
         for process in list(self.processes):
             try:
                 process.hear()
             except RankGoneError:
                 self.processes.remove(process)
-        return done + 1
 
     def close(self) -> None:
         """Leave no process behind."""

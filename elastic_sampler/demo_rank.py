@@ -38,7 +38,7 @@ class Rank:
             self._sampler.load_state_dict(state)
         self._iterator = iter(self._sampler)
         self._samples = SampleLog(self._log, self._sampler.world, run=run)
-        return {"left": len(self._sampler)}
+        return {}
 
     def step(self, step: int) -> dict[str, Any]:
         """Train on one line: read it, and count its words."""
