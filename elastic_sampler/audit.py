@@ -26,8 +26,9 @@ class EpochAudit:
         repeated: Samples that were trained more often than once, the tail apart.
         tail: The wrap-around repeats at the end: less than one step's places.
         foreign: Indices that are not in `[0, num_samples)`.
-        unequal: Steps in which ranks are missing, or have other numbers of samples than others,
-            each a sentence. With `tail="uneven"` the last step is exempt.
+        unequal: Steps in which ranks are missing, or have other numbers of samples than others (by
+            more than one, where `places` does not divide by the ranks), each a sentence. With
+            `tail="uneven"` the last step is exempt.
     """
 
     epoch: int
@@ -171,12 +172,12 @@ def _audit_epoch(
             told
             for step in sorted(steps)
             if step != exempt
-            for told in _unequal(epoch, step, steps[step])
+            for told in _unequal(epoch, step, steps[step], places)
         ),
     )
 
 
-def _unequal(epoch: int, step: int, entries: list[Entry]) -> list[str]:
+def _unequal(epoch: int, step: int, entries: list[Entry], places: int | None) -> list[str]:
     """What is wrong with one step, as seen by all ranks that logged it."""
     where = f"epoch {epoch}, step {step}"
     worlds = sorted({(entry.run, entry.world_size) for entry in entries})
@@ -186,11 +187,12 @@ def _unequal(epoch: int, step: int, entries: list[Entry]) -> list[str]:
     absent = [rank for rank in range(worlds[0][1]) if rank not in ranks]
     twice = [rank for rank, count in ranks.items() if count > 1]
     sizes = sorted({len(entry.samples) for entry in entries})
+    apart = 1 if places and places % worlds[0][1] else 0  # what a global batch leaves undivided
     told = []
     if absent:
         told.append(f"{where}: nothing from ranks {absent} of {worlds[0][1]}")
     if twice:
         told.append(f"{where}: more than one line from ranks {sorted(twice)}")
-    if len(sizes) > 1:
+    if sizes[-1] - sizes[0] > apart:
         told.append(f"{where}: ranks have different numbers of samples {sizes}")
     return told

@@ -125,16 +125,23 @@ class Iteration(chain[Item]):
     @property
     def finished(self) -> bool:
         """Whether this iteration has finished its epoch: by what was trained, if that is known."""
-        if not self.plan.num_samples:
-            return False
-        if self.ended or (self._chunks.exhausted and self.trained is None):
-            return True
-        done = self.issued if self.trained is None else self.trained
-        if done and self.plan.position_after(done) == self.plan.num_samples:
-            return True
+        if self.trained is None:
+            return self._all_issued
         # With "drop" all ranks train their last index in the same step; with "uneven" they do not,
         # and a rank that has had its last one cannot speak for the others.
-        return self.plan.tail == "drop" and self.trained == len(self.plan.items)
+        dropped = self.plan.tail == "drop" and self.trained == len(self.plan.items)
+        return self._over(self.trained, self.ended or dropped)
+
+    @property
+    def _all_issued(self) -> bool:
+        """Whether the epoch is finished when what was issued is trained."""
+        return self._over(self.issued, self._chunks.exhausted)
+
+    def _over(self, done: int, ended: bool) -> bool:
+        plan = self.plan
+        if not plan.num_samples:
+            return False
+        return ended or (done > 0 and plan.position_after(done) == plan.num_samples)
 
     def __length_hint__(self) -> int:
         return len(self.plan.items) - self.issued
@@ -142,15 +149,22 @@ class Iteration(chain[Item]):
     def state(self) -> State:
         """Where the job is: by what was trained if that is known, else by what was issued."""
         done = self.issued if self.trained is None else self.trained
+        return self._state_after(done, self.finished)
+
+    def _state_after(self, done: int, finished: bool) -> State:
         plan = self.plan
-        position = plan.num_samples if self.finished else plan.position_after(done)
+        position = plan.num_samples if finished else plan.position_after(done)
         return self.sampler._state(
             plan.epoch, position, plan.num_samples, plan.origin if position else None
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the job is when what this iterator has issued is trained, as torchdata asks."""
-        return self.state().to_dict()
+        """Where the job is when what this iterator has issued is trained, as torchdata asks.
+
+        That is so in a tracked pass, too: a loader that prefetches asks when it has drawn a batch,
+        and keeps the answer until it delivers that batch.
+        """
+        return self._state_after(self.issued, self._all_issued).to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Begin where a state says, if nothing was drawn yet; a finished state leaves nothing.

@@ -394,19 +394,28 @@ class ElasticDistributedSampler:
         """An iteration takes its first index: it is the most recent one now."""
         if iteration.generation != self._generation:
             return
+        plan = iteration.plan
+        if iteration.adopted and plan.num_samples and not plan.items:
+            # It loaded an epoch of which nothing is left: the next one follows, as after a load.
+            state = self._state(plan.epoch, plan.num_samples, plan.num_samples, plan.origin)
+            self._go_to(self._resume_of(state))
+        else:
+            self._make_latest(iteration)
+        if self._tracked is not None:
+            iteration.trained = 0
+            self._tracked.iteration = iteration
+
+    def _make_latest(self, iteration: Iteration[Any]) -> None:
+        plan = iteration.plan
         finished = self._latest is not None and self._latest.finished
         self._finished_before |= finished and not self._epoch_was_set
         iteration.again = self._finished_before
-        plan = iteration.plan
         if iteration.adopted:
             origin = plan.origin if plan.start else None
             self._resume = _ResumePoint(plan.epoch, plan.start, origin, plan.num_samples)
         elif finished or not self._resume.spent:
             self._resume = replace(self._start(), finished=None)
         self._latest, self._planned, self._epoch_was_set = iteration, None, False
-        if self._tracked is not None:
-            iteration.trained = 0
-            self._tracked.iteration = iteration
 
     def _passed(self, iteration: Iteration[Any]) -> None:
         """An iteration came to its end: was it the same shuffled epoch as before?"""

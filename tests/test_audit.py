@@ -209,3 +209,17 @@ def test_an_audit_reads_files_and_refuses_bad_arguments(tmp_path: Path) -> None:
         audit([], -1)
     with pytest.raises(ValueError, match="places must be at least 1"):
         audit([], 5, places=0)
+
+
+@pytest.mark.parametrize(("size", "exact"), [(3, True), (4, False)])
+def test_parts_of_a_global_batch_may_differ_by_one_where_the_ranks_do_not_divide_it(
+    size: int, exact: bool
+) -> None:
+    entries = [
+        Entry(0, 0, 0, rank, size, tuple(range(rank, 9 if size == 4 else 8, size)))
+        for rank in range(size)
+    ]
+
+    num_samples = 9 if size == 4 else 8
+    assert exact is audit(entries, num_samples, places=8).exact
+    assert not audit(entries, num_samples).exact

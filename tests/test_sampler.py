@@ -288,6 +288,22 @@ def test_an_iterator_that_loads_a_finished_state_is_exhausted() -> None:
     assert [] == list(iterator)
 
 
+def test_the_epoch_after_one_that_an_iterator_loaded_and_of_which_nothing_was_left_follows() -> (
+    None
+):
+    # As loaders do it that begin a fresh iterator after one that they have loaded and found empty.
+    for state, tail in ((middle(10, epoch=1), "wrap"), (middle(8, epoch=1), "drop")):
+        sampler = lone(world=World(0, 4), tail=tail)
+        iterator = iter(sampler)
+        iterator.load_state_dict(state)
+        assert [] == list(iterator)
+        assert (1, 10) == (sampler.state_dict()["epoch"], sampler.position)
+        assert (2, list(lone(world=World(0, 4), tail=tail, start_epoch=2))) == (
+            sampler.epoch,
+            list(sampler),
+        )
+
+
 def test_an_iterator_refuses_a_bad_state_and_stays_as_it_was() -> None:
     iterator = iter(lone())
     with pytest.raises(StateError):

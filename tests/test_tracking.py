@@ -194,6 +194,21 @@ def test_tracking_belongs_to_its_pass() -> None:
         assert 2 == sampler.state_dict()["position"]
 
 
+def test_the_iterators_own_state_counts_what_it_has_issued_in_a_tracked_pass_too() -> None:
+    sampler = sampler_of(40)
+    iterators = []
+
+    class Keeps(Loader):
+        def __iter__(self) -> Iterator[list[int]]:
+            iterators.append(iter(sampler))
+            return iter(Loader(iterators[0], self.batch_size, ahead=self.ahead))
+
+    got = list(islice(sampler.track(Keeps(sampler, 4, ahead=2)), 1))
+    assert [[0, 2, 4, 6]] == got
+    assert 8 == sampler.state_dict()["position"]
+    assert 24 == iterators[0].state_dict()["position"]  # three batches of both ranks
+
+
 def test_a_shuffled_epoch_that_was_tracked_to_its_end_twice_warns() -> None:
     sampler = sampler_of(40, shuffle=True)
     tracked = sampler.track(Loader(sampler, 4, ahead=50))
