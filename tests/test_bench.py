@@ -1,4 +1,4 @@
-"""The benchmark runs: at tiny sizes, for its own sake."""
+"""The benchmarks run: at tiny sizes, for their own sake."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).parents[1] / "bench" / "compare.py"
+BENCH = Path(__file__).parents[1] / "bench"
 
 
-@pytest.mark.skipif(not BENCH.exists(), reason="the benchmark is in the checkout only")
-def test_the_comparison_prints_a_line_per_contender() -> None:
+@pytest.mark.skipif(not BENCH.exists(), reason="the benchmarks are in the checkout only")
+@pytest.mark.parametrize(
+    ("script", "worlds", "figure"), [("compare.py", [1, 8], -4), ("batches.py", [8], -2)]
+)
+def test_a_comparison_prints_a_line_per_contender(
+    script: str, worlds: list[int], figure: int
+) -> None:
     pytest.importorskip("torch", reason="compares with torch's DistributedSampler")
-    arguments = ["--num-samples", "1000", "--worlds", "1,8", "--rounds", "1"]
+    arguments = ["--num-samples", "1000", "--worlds", ",".join(map(str, worlds)), "--rounds", "1"]
     ran = subprocess.run(
-        [sys.executable, str(BENCH), *arguments],
+        [sys.executable, str(BENCH / script), *arguments],
         capture_output=True,
         text=True,
         timeout=300,
@@ -24,6 +29,6 @@ def test_the_comparison_prints_a_line_per_contender() -> None:
     )
 
     lines = [line.split() for line in ran.stdout.splitlines()[1:]]
-    assert ["torch", "ours", "no"] * 2 == [line[2] for line in lines]
-    assert ["1"] * 3 + ["8"] * 3 == [line[1] for line in lines]
-    assert all(float(line[-4]) > 0 for line in lines)
+    assert ["torch", "ours", "no"] * len(worlds) == [line[2] for line in lines]
+    assert [str(size) for size in worlds for _ in range(3)] == [line[1] for line in lines]
+    assert all(float(line[figure]) > 0 for line in lines)
