@@ -134,9 +134,21 @@ class ElasticBatchSampler:
         """As `ElasticDistributedSampler.load_state_dict`; any state of the sampler will do."""
         self.sampler.load_state_dict(state)
 
-    def track(self, loader: Iterable[Batch], *, progress: bool = False) -> Tracked[Batch]:
-        """As `ElasticDistributedSampler.track`, for a loader that delivers these batches."""
-        return Tracked(self.sampler, loader, self.batching, progress)
+    def track(
+        self, loader: Iterable[Batch], *, progress: bool = False, whole_epoch: bool = False
+    ) -> Tracked[Batch]:
+        """As `ElasticDistributedSampler.track`, for a loader that delivers these batches.
+
+        Args:
+            loader: What delivers the batches, prefetching or not.
+            progress: Whether to show a bar of the batches that are left, with tqdm.
+            whole_epoch: Whether `len()` of what is returned is that of the whole epoch, also after
+                a resume, as frameworks that run the loop expect it of a loader (Lightning, the
+                Hugging Face Trainer). Iterating gives what is left all the same.
+        """
+        return Tracked(
+            self.sampler, loader, self.batching, progress=progress, whole_epoch=whole_epoch
+        )
 
     def advance(self, count: int = 1) -> None:
         """Say that `count` more steps (or micro-batches) were trained: the manual `track`."""

@@ -135,7 +135,7 @@ class ElasticDistributedSampler:
         self._lone_len: int | None = None  # what len() said when nobody knew a rank
         self._tracked: Pass | None = None
         self._generation = 0
-        self._continues: State | None = None  # loaded, and no epoch set since
+        self._continues: State | None = None  # loaded, until an epoch is set and begun
         self._epoch_was_set = False
         self._finished_before = False  # this epoch, and no epoch was set since
         self._warned: set[type[Warning]] = set()
@@ -213,7 +213,9 @@ class ElasticDistributedSampler:
         """
         epoch = integer("epoch", epoch, 0)
         used = self._latest is not None and self._latest.finished
-        loaded, self._continues = None if used else self._continues, None
+        loaded = None if used else self._continues
+        kept = loaded is not None and not loaded.finished and epoch == loaded.epoch
+        self._continues = loaded if kept else None
         finished = self._resume.finished
         if epoch != self._resume.epoch:
             spent = finished is not None and finished.epoch == epoch
@@ -257,6 +259,7 @@ class ElasticDistributedSampler:
         for epoch in range(self._resume.epoch + done, stop):
             self.set_epoch(epoch)
             yield epoch
+            self._settle()
 
     # States.
 
@@ -324,7 +327,7 @@ class ElasticDistributedSampler:
             TypeError: There is no way to know the batch size.
             ImportError: `progress` needs tqdm, the extra "progress".
         """
-        return Tracked(self, loader, batch_size, progress)
+        return Tracked(self, loader, batch_size, progress=progress)
 
     def advance(self, count: int = 1) -> None:
         """Say that `count` more indices of this rank were trained, the manual form of `track`.
@@ -340,13 +343,15 @@ class ElasticDistributedSampler:
 
     # The same for indices and for batches of them.
 
-    def _length(self, batching: Batching | None = None) -> int:
-        length = len(self._plan(self._start(), batching).items)
+    def _length(self, batching: Batching | None = None, *, whole: bool = False) -> int:
+        start = _ResumePoint(self._resume.epoch) if whole else self._start()
+        length = len(self._plan(start, batching).items)
         if self._whereabouts.nobody:
             self._lone_len = length
         return length
 
     def _shared(self, batching: Batching | None = None) -> Any:
+        self._settle()
         self._planned = self._plan(self._start(), batching)
         return self._planned.items
 
@@ -386,6 +391,7 @@ class ElasticDistributedSampler:
                 f"but only {latest.issued} were issued"
             )
         latest.trained = trained
+        self._settle()
         self._latest, self._planned = latest, None
 
     # What the iterations and tracked passes tell.
@@ -415,7 +421,13 @@ class ElasticDistributedSampler:
             self._resume = _ResumePoint(plan.epoch, plan.start, origin, plan.num_samples)
         elif finished or not self._resume.spent:
             self._resume = replace(self._start(), finished=None)
+        self._settle()
         self._latest, self._planned, self._epoch_was_set = iteration, None, False
+
+    def _settle(self) -> None:
+        """The epoch that was set is begun: going to another one gives up nothing any more."""
+        if self._epoch_was_set:
+            self._continues = None
 
     def _passed(self, iteration: Iteration[Any]) -> None:
         """An iteration came to its end: was it the same shuffled epoch as before?"""

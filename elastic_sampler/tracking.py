@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from .batches import Batching
@@ -33,24 +33,47 @@ class Pass:
 
 
 class Tracked(Generic[Batch]):
-    """A loader whose delivered batches are counted as trained. Made by `track`."""
+    """A loader whose delivered batches are counted as trained. Made by `track`.
+
+    Frameworks that run the loop find on it what they look for on a loader: `len`, `sampler`,
+    `set_epoch`, and a state that they keep in their checkpoints.
+
+    Attributes:
+        sampler: The sampler that is tracked.
+    """
 
     def __init__(
         self,
         sampler: ElasticDistributedSampler,
         loader: Iterable[Batch],
         batches: int | Batching | None,
+        *,
         progress: bool,
+        whole_epoch: bool = False,
     ) -> None:
-        self._sampler, self._loader = sampler, loader
+        self.sampler, self._loader, self._whole_epoch = sampler, loader, whole_epoch
         self._bar = _tqdm() if progress else None
         self._batching = batches if isinstance(batches, Batching) else None
         # Of an iteration over batches each delivered one is an item; else so many indices are.
         self._size = 1 if isinstance(batches, Batching) else _batch_size_of(loader, batches)
 
     def __len__(self) -> int:
-        """How many batches the loader says it has."""
+        """How many batches the loader says it has, or the whole epoch has (`whole_epoch`)."""
+        if self._whole_epoch:
+            return self.sampler._length(self._batching, whole=True)
         return len(cast(Sized, self._loader))
+
+    def set_epoch(self, epoch: int) -> None:
+        """As `ElasticDistributedSampler.set_epoch`."""
+        self.sampler.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As `ElasticDistributedSampler.state_dict`: what was trained."""
+        return self.sampler.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """As `ElasticDistributedSampler.load_state_dict`."""
+        self.sampler.load_state_dict(state)
 
     def __iter__(self) -> Iterator[Batch]:
         """Iterate over the loader's batches; each counts as soon as it is handed out.
@@ -61,14 +84,14 @@ class Tracked(Generic[Batch]):
         batches = self._batches()
         if self._bar is None:
             return batches
-        whole, parts = self._expected(self._sampler._length(self._batching))
+        whole, parts = self._expected(self.sampler._length(self._batching))
         total = whole if getattr(self._loader, "drop_last", False) is True else parts
         bar: Iterator[Batch] = iter(self._bar(batches, total=total))
         return bar
 
     def _batches(self) -> Iterator[Batch]:
         tracked, delivered = Pass(), 0
-        with self._sampler._tracking(tracked) as advanced:
+        with self.sampler._tracking(tracked) as advanced:
             for batch in self._loader:
                 iteration = tracked.iteration = tracked.iteration or advanced()
                 if iteration is None:
@@ -84,7 +107,7 @@ class Tracked(Generic[Batch]):
                         "batches.track(loader), a DataLoader(sampler=sampler) with "
                         "sampler.track(loader)"
                     )
-                self._sampler._tracking_done(tracked)
+                self.sampler._tracking_done(tracked)
                 delivered += 1
                 total = len(iteration.plan.items)
                 if iteration.trained == total:
@@ -99,7 +122,7 @@ class Tracked(Generic[Batch]):
 
     def _end(self, iteration: Iteration[Any] | None, delivered: int) -> None:
         if iteration is None:
-            total = self._sampler._length(self._batching)
+            total = self.sampler._length(self._batching)
         else:
             total = len(iteration.plan.items)
         whole, parts = self._expected(total)
@@ -109,7 +132,7 @@ class Tracked(Generic[Batch]):
             raise LoaderMismatchError(self._counts(delivered, total, ""))
         if iteration is not None:
             iteration.ended = True
-            self._sampler._passed(iteration)
+            self.sampler._passed(iteration)
 
     def _counts(self, delivered: int, total: int, more: str) -> str:
         share = "batches" if self._batching else f"indices, {self._size} a batch"

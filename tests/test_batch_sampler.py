@@ -352,6 +352,28 @@ def test_epochs_and_states_are_the_samplers() -> None:
     assert 7 == batches.sampler.epoch
 
 
+@given(sample_counts, sizes, sizes, extra, tails, st.data())
+def test_frameworks_find_the_length_of_the_whole_epoch_on_a_tracked_loader_at_any_time(
+    n: int, first: int, second: int, more: int, tail: Tail, data: st.DataObject
+) -> None:
+    g = max(first, second) + more
+    batches = batches_of(n, first, g, tail=tail)[0]
+    tracked = batches.track(Prefetching(batches, 1), whole_epoch=True)
+    whole = len(batches)
+    assert whole == len(tracked)
+    for _ in islice(tracked, data.draw(st.integers(0, whole))):
+        assert whole == len(tracked)
+
+    resumed = batches_of(n, second, g, tail=tail)[0]
+    again = resumed.track(Prefetching(resumed, 1), whole_epoch=True)
+    again.load_state_dict(tracked.state_dict())
+    assert batches.state_dict() == again.state_dict() == again.sampler.state_dict()
+    assert whole == len(again)
+    again.set_epoch(again.sampler.epoch)
+    list(again)
+    assert n == again.sampler.state_dict()["position"]
+
+
 def test_a_mixed_up_track_is_found_out() -> None:
     (batches,) = batches_of(40, 1, 8)
     with pytest.raises(LoaderMismatchError, match="the other way round"):

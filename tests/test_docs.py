@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from integration.conftest import need
 
 import elastic_sampler
 
@@ -105,8 +106,8 @@ def missing(code: str) -> list[str]:
 @pytest.mark.parametrize("page", [p for p in PAGES if python_of(p.read_text())], ids=name_of)
 def test_the_python_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     code = python_of(page.read_text())
-    if absent := missing(code):
-        pytest.skip(f"this page needs {', '.join(absent)}")
+    absent = missing(code)
+    need(not absent, f"this page needs {', '.join(absent)}")
     ran = run_python(code, tmp_path)
 
     assert 0 == ran.returncode, ran.stderr

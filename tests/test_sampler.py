@@ -90,6 +90,33 @@ def test_another_epoch_starts_at_its_beginning_and_the_same_keeps_a_loaded_posit
     assert [3, 4, 5, 6, 7, 8, 9, 0, 1, 2] == list(sampler)
 
 
+def test_a_loaded_position_that_is_given_up_before_anything_was_drawn_is_told() -> None:
+    sampler = lone()
+    sampler.load_state_dict(middle(6, epoch=2))
+    for epoch in sampler.epochs(3):
+        # As loaders do it that set the epoch to the number of their own passes.
+        with pytest.warns(ResumeWarning, match=r"set_epoch\(0\).*epoch 2.*position 6 is given up"):
+            sampler.set_epoch(epoch - 2)
+
+
+def test_an_epoch_that_was_continued_in_any_way_may_be_followed_by_any_other() -> None:
+    ways: list[Callable[[ElasticDistributedSampler], object]] = [
+        lambda sampler: next(iter(sampler)),
+        lambda sampler: sampler.share(),
+        lambda sampler: sampler.advance(),
+    ]
+    for go_on in ways:
+        sampler = lone()
+        sampler.load_state_dict(middle(6, epoch=2))
+        sampler.set_epoch(2)
+        go_on(sampler)
+        sampler.set_epoch(7)
+        assert (7, 0) == (sampler.epoch, sampler.position)
+
+    sampler.load_state_dict(middle(6, epoch=2))
+    assert [2, 3, 4] == list(sampler.epochs(5))  # though nothing was drawn
+
+
 def test_a_running_iterator_keeps_its_own_epoch_world_and_length_to_the_end() -> None:
     world, data = [World(0, 2)], list(range(8))
     sampler = ElasticDistributedSampler(data, world=lambda: world[0])
@@ -114,7 +141,8 @@ def test_iterators_from_before_a_load_or_another_epoch_no_longer_count() -> None
 
     not_begun = iter(sampler)
     sampler.set_epoch(0)
-    sampler.set_epoch(4)
+    with pytest.warns(ResumeWarning):
+        sampler.set_epoch(4)
     assert [6, 7, 8, 9] == list(not_begun)
     assert (4, 0) == (sampler.state_dict()["epoch"], sampler.state_dict()["position"])
 

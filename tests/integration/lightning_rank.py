@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from signal import SIGKILL
 from typing import Any
 
@@ -36,31 +36,11 @@ IMAGES, LABELS = torch.tensor(pixels).float() / 16, torch.tensor(digits)
 DIGITS: Any = list(zip(IMAGES, LABELS, range(len(LABELS)), strict=True))
 
 
-class WholeEpoch:
-    """What Lightning expects of a loader: the length of the whole epoch, and a state."""
-
-    def __init__(self, batches: ElasticBatchSampler, loader: DataLoader[Any]) -> None:
-        self.sampler = batches.sampler  # where Lightning finds set_epoch
-        self.tracked = batches.track(loader)
-        self.steps = len(batches)  # asked before a state is loaded
-
-    def __len__(self) -> int:
-        return self.steps
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.tracked)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.sampler.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.sampler.load_state_dict(state)
-
-
-def train_loader() -> WholeEpoch:
+def train_loader() -> Iterable[Any]:
     sampler = ElasticDistributedSampler(DIGITS, shuffle=True, seed=0)
     batches = ElasticBatchSampler(sampler, global_batch_size=32)
-    return WholeEpoch(batches, DataLoader(DIGITS, batch_sampler=batches, num_workers=1))
+    loader = DataLoader(DIGITS, batch_sampler=batches, num_workers=1)
+    return batches.track(loader, whole_epoch=True)
 
 
 class Classifier(LightningModule):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -28,20 +27,6 @@ DIGITS: Any = [
     {"images": torch.tensor(image).float() / 16, "labels": int(label), "index": index}
     for index, (image, label) in enumerate(zip(pixels, digits, strict=True))
 ]
-
-
-class WholeEpoch:
-    """What the Trainer expects of a loader: the length of the whole epoch, and set_epoch."""
-
-    def __init__(self, batches: ElasticBatchSampler, loader: DataLoader[Any]) -> None:
-        self.tracked, self.set_epoch = batches.track(loader), batches.set_epoch
-        self.steps = len(batches)  # asked before a state is loaded
-
-    def __len__(self) -> int:
-        return self.steps
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.tracked)
 
 
 class SaveSampler(TrainerCallback):
@@ -89,7 +74,7 @@ class ElasticTrainer(Trainer):
         )
         if self.prepared:
             loader = self.accelerator.prepare(loader)
-        return WholeEpoch(self.batches, loader)
+        return self.batches.track(loader, whole_epoch=True)
 
     def training_step(self, model: Any, inputs: Any, *told: Any) -> Any:
         self.log_file.write(self.batches.epoch, self.state.global_step + 1, inputs.pop("index"))
