@@ -11,12 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from . import plugins
+from .audit import Audit, Findings, audit
 from .checks import MAX_SAMPLES
 from .errors import ElasticSamplerError
+from .picture import save
 from .plugins import Answer
 from .share import TAILS
 from .simulate import Report, Stage, simulate
 from .world import World
+
+SHOWN = 10
+"""So many findings of a kind are printed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,7 +80,42 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--seed", type=int, default=0, help="default: 0")
     plan.add_argument("--epoch", type=_count(0), default=0, help="default: 0")
     plan.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    plan.add_argument("--picture", **_PICTURE)
     plan.set_defaults(run=_plan)
+
+    audit = commands.add_parser(
+        "audit",
+        help="say from logs what was lost, repeated or unequal between ranks",
+        description="Read what the ranks of a job have logged, and say whether every sample was "
+        "trained exactly once. Exits with 1 if not.",
+        epilog="A log has in each line a JSON object with epoch, step, rank, world_size, samples "
+        "(indices) and run (a number that grows with each restart). A file whose name ends with "
+        ".csv has these columns, with spaces between samples. Lines that are neither are listed, "
+        "and do not count.",
+    )
+    audit.add_argument("files", nargs="+", type=Path, metavar="FILE", help="logs of all ranks")
+    audit.add_argument(
+        "--num-samples",
+        type=_count(0, MAX_SAMPLES),
+        required=True,
+        metavar="N",
+        help="samples in the data set",
+    )
+    audit.add_argument(
+        "--tail", choices=TAILS, default="wrap", help="the sampler's (default: wrap)"
+    )
+    audit.add_argument(
+        "--global-batch-size", type=_count(1), metavar="G", help="of global batches, if they were"
+    )
+    audit.add_argument(
+        "--epochs",
+        type=_numbers,
+        metavar="E,...",
+        help="epochs to look at (default: all): leave out one that is not finished",
+    )
+    audit.add_argument("--json", action="store_true", help="print JSON instead of sentences")
+    audit.add_argument("--picture", **_PICTURE)
+    audit.set_defaults(run=_audit)
 
     demo = commands.add_parser(
         "demo",
@@ -113,6 +153,27 @@ def _count(low: int, high: int | None = None) -> Any:
 
     number.__name__ = "number"  # what argparse calls it when it is none
     return number
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"numbers such as 0,1,2, got {text!r}") from None
+
+
+def _picture(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in (".svg", ".png"):
+        raise argparse.ArgumentTypeError(f"must end with .svg or .png, got {text!r}")
+    return path
+
+
+_PICTURE: dict[str, Any] = {
+    "type": _picture,
+    "metavar": "FILE",
+    "help": "draw position against rank, to an .svg or .png file (extra: plot)",
+}
 
 
 def _stages(text: str) -> list[Stage]:
@@ -188,6 +249,8 @@ def _plan(options: argparse.Namespace) -> int:
         seed=options.seed,
         tail=options.tail,
     )
+    if options.picture and not _drawn(report, options.picture):
+        return 2
     if options.json:
         print(json.dumps(_as_json(report), indent=2))
         return 0
@@ -238,6 +301,74 @@ def _as_json(report: Report) -> dict[str, Any]:
         "seen_once": report.seen,
         "repeated_in_the_tail": report.repeated,
         "not_seen": report.unseen,
+    }
+
+
+def _drawn(report: Report | Audit, path: Path) -> bool:
+    """Draw it to a file. Says why, if that cannot be."""
+    try:
+        save(report.plot(), path)
+    except (ImportError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def _audit(options: argparse.Namespace) -> int:
+    try:
+        report = audit(
+            options.files,
+            options.num_samples,
+            tail=options.tail,
+            places=options.global_batch_size,
+            epochs=options.epochs,
+            strict=False,
+        )
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for problem in report.unreadable.first[:SHOWN]:
+        print(problem, file=sys.stderr)
+    if options.picture and not _drawn(report, options.picture):
+        return 2
+    if options.json:
+        print(json.dumps(_audit_as_json(report), indent=2))
+        return 0 if report.exact else 1
+    print(report)
+    for epoch in report.epochs:
+        for what in ("lost", "repeated", "foreign"):
+            some = getattr(epoch, what)
+            if some:
+                more = ", ..." if len(some) > SHOWN else ""
+                print(f"  {what}: {', '.join(map(str, some.first[:SHOWN]))}{more}")
+        for told in epoch.unequal.first[:SHOWN]:
+            print(f"  {told}")
+    for told in report.disordered.first[:SHOWN]:
+        print(f"  {told}")
+    return 0 if report.exact else 1
+
+
+def _audit_as_json(report: Audit) -> dict[str, Any]:
+    kinds = ("lost", "dropped", "repeated", "tail", "foreign", "unequal")
+
+    def some(found: Findings[Any]) -> dict[str, Any]:
+        return {"count": len(found), "first": list(found.first)}
+
+    return {
+        "exact": report.exact,
+        "epochs": [
+            {
+                "epoch": epoch.epoch,
+                "exact": epoch.exact,
+                "steps": epoch.steps,
+                "trained": epoch.trained,
+                **{kind: some(getattr(epoch, kind)) for kind in kinds},
+            }
+            for epoch in report.epochs
+        ],
+        "redone_lines": report.redone,
+        "disordered_lines": some(report.disordered),
+        "unreadable_lines": some(report.unreadable),
     }
 
 

@@ -11,14 +11,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from .checks import integer
 from .checks import num_samples as checked_num_samples
 from .order import EpochOrder
+from .picture import Band, Mark, draw
 from .sampler import ElasticDistributedSampler
 from .share import Share, Tail
 from .state import State
 from .world import World
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class Round:
         batch_size: Indices of one rank in one step, the last step apart.
         finished: Whether the epoch ended here.
         agreed: Whether all ranks that took the last step would save the same state after it.
+        start_rank: What turned the ranks.
     """
 
     world_size: int
@@ -70,6 +76,7 @@ class Round:
     batch_size: int
     finished: bool
     agreed: bool
+    start_rank: int
 
     @property
     def samples_per_rank(self) -> tuple[int, ...]:
@@ -127,6 +134,34 @@ class Report:
         """The repeated samples of the tail, in the order of ranks."""
         shares = chain.from_iterable(round_.shares for round_ in self.rounds)
         return tuple(i for share in shares for i in share[len(share) - share.padding :])
+
+    def plot(self) -> Figure:
+        """Draw position against rank, one band per round, the repeats of the tail marked.
+
+        Returns:
+            A figure of matplotlib: `savefig("plan.svg")` writes it to a file.
+
+        Raises:
+            ImportError: matplotlib is not installed: the extra "plot".
+        """
+        bands = [
+            Band(
+                found.world_size,
+                found.start,
+                found.start + sum(found.samples_per_rank),
+                found.steps,
+                number,
+                found.start_rank,
+            )
+            for number, found in enumerate(self.rounds, 1)
+        ]
+        marks = [
+            Mark(rank, place)
+            for found in self.rounds
+            for rank, share in enumerate(found.shares)
+            for place in share.places[len(share) - share.padding :]
+        ]
+        return draw(self.num_samples, {f"{self.num_samples:,} samples": (bands, marks)})
 
     @cached_property
     def violations(self) -> tuple[str, ...]:
@@ -217,7 +252,7 @@ def simulate(
             for rank in range(stage.world_size)
         ]
         length = samplers[0].num_samples
-        found, state = _play(samplers, stage, batch_size, state)
+        found, state = _play(samplers, stage, batch_size, state, start_rank)
         rounds.append(found)
     if not rounds:
         raise ValueError("worlds must have at least one stage, got none")
@@ -235,6 +270,7 @@ def _play(
     stage: Stage,
     batch_size: int,
     state: State | None,
+    start_rank: int,
 ) -> tuple[Round, State]:
     for sampler in samplers:
         if state is not None:
@@ -264,5 +300,6 @@ def _play(
         batch_size=batch_size,
         finished=ends.finished,
         agreed=not State.compare(states),
+        start_rank=start_rank,
     )
     return found, ends

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -86,7 +89,7 @@ def entries_of(n: int = 12, size: int = 2) -> list[Entry]:
 def test_a_sample_that_nobody_trained_is_lost() -> None:
     found = audit(entries_of(12), 13)
 
-    assert (12,) == found.epochs[0].lost
+    assert (12,) == found.epochs[0].lost.first
     assert not found.exact
     assert "NOT exactly once; 1 lost" in str(found)
 
@@ -94,12 +97,12 @@ def test_a_sample_that_nobody_trained_is_lost() -> None:
 def test_a_sample_that_was_trained_twice_is_repeated_also_in_the_last_step() -> None:
     entries = entries_of()
     twice = [*entries[:-2], Entry(0, 0, 4, 0, 2, entries[0].samples), *entries[-2:]]
-    assert entries[0].samples == audit(twice, 12).epochs[0].repeated
+    assert entries[0].samples == audit(twice, 12).epochs[0].repeated.first
 
     everything = [Entry(0, 0, 6, rank, 2, tuple(range(12))) for rank in range(2)]
     found = audit([*entries, *everything], 12).epochs[0]
-    assert tuple(range(12)) == found.repeated
-    assert () == found.tail
+    assert tuple(range(12)) == found.repeated.first
+    assert not found.tail
 
 
 def test_the_wrap_around_tail_is_no_repeat_where_the_tail_wraps() -> None:
@@ -124,18 +127,22 @@ def test_what_drop_leaves_out_is_not_lost_up_to_a_step() -> None:
 def test_ranks_that_are_missing_or_unequal_in_a_step_are_named() -> None:
     entries = entries_of()
     missing = [e for e in entries if (e.step, e.rank) != (3, 1)]
-    assert ("epoch 0, step 3: nothing from ranks [1] of 2",) == audit(missing, 12).epochs[0].unequal
+    assert ("epoch 0, step 3: nothing from ranks [1] of 2",) == audit(missing, 12).epochs[
+        0
+    ].unequal.first
 
     (first, *rest) = entries
     more = [Entry(0, 0, 0, 0, 2, (*first.samples, 99)), *rest]
     found = audit(more, 12).epochs[0]
-    assert ("epoch 0, step 0: ranks have different numbers of samples [1, 2]",) == found.unequal
-    assert (99,) == found.foreign
+    assert (
+        "epoch 0, step 0: ranks have different numbers of samples [1, 2]",
+    ) == found.unequal.first
+    assert (99,) == found.foreign.first
 
     other = [Entry(0, 0, 0, 0, 3, first.samples), *rest]
-    assert "different runs or world sizes" in audit(other, 12).epochs[0].unequal[0]
+    assert "different runs or world sizes" in audit(other, 12).epochs[0].unequal.first[0]
     again = [first, *entries]
-    assert "more than one line from ranks [0]" in audit(again, 12).epochs[0].unequal[0]
+    assert "more than one line from ranks [0]" in audit(again, 12).epochs[0].unequal.first[0]
 
 
 def test_the_last_step_may_be_uneven_where_the_tail_is() -> None:
@@ -154,14 +161,14 @@ def test_only_what_a_later_run_did_again_does_not_count() -> None:
     assert found.exact
     assert 4 == found.redone
     skipped = [Entry(7, 0, step, 0, 1, (step,)) for step in range(7, 10)]
-    assert (6,) == audit([*steps, *skipped], 10).epochs[0].lost
+    assert (6,) == audit([*steps, *skipped], 10).epochs[0].lost.first
 
 
 def test_epochs_can_be_chosen_and_one_that_nobody_trained_is_lost_whole() -> None:
     found = audit(entries_of(), 12, epochs=[0, 5])
 
     assert [True, False] == [epoch.exact for epoch in found.epochs]
-    assert tuple(range(12)) == found.epochs[1].lost
+    assert tuple(range(12)) == found.epochs[1].lost.first
     assert audit(entries_of(), 13, epochs=[]).exact
 
 
@@ -223,3 +230,121 @@ def test_parts_of_a_global_batch_may_differ_by_one_where_the_ranks_do_not_divide
     num_samples = 9 if size == 4 else 8
     assert exact is audit(entries, num_samples, places=8).exact
     assert not audit(entries, num_samples).exact
+
+
+def as_csv(entries: list[Entry], *, rows: int) -> str:
+    """The same as CSV, each step in so many rows at most."""
+    lines = ["epoch,step,rank,world_size,run,loss,samples"]
+    for e in entries:
+        size = -(-len(e.samples) // rows) or 1
+        for begin in range(0, len(e.samples) or 1, size):
+            some = " ".join(map(str, e.samples[begin : begin + size]))
+            lines.append(f"{e.epoch},{e.step},{e.rank},{e.world_size},{e.run},0.5,{some}")
+    return "\n".join(lines) + "\n"
+
+
+@given(
+    st.integers(0, 60),
+    histories.map(lambda history: history[:3]),
+    st.integers(1, 5),
+    st.integers(0, 3),
+    st.sampled_from(["json", "csv", "concatenated", "merged"]),
+    st.data(),
+)
+def test_files_say_what_the_entries_say_however_they_are_cut_and_joined(
+    n: int,
+    history: list[tuple[int, int]],
+    last: int,
+    lost_steps: int,
+    kind: str,
+    data: st.DataObject,
+) -> None:
+    history = [(size % 5 + 1, steps) for size, steps in history]
+    entries = job(n, history, last, lost_steps=lost_steps)
+    # Whatever has gone wrong, both must find it.
+    gone = data.draw(st.sets(st.sampled_from(range(len(entries))), max_size=3)) if entries else ()
+    entries = [entry for number, entry in enumerate(entries) if number not in gone]
+    logs: dict[str, list[Entry]] = {}
+    for entry in entries:
+        name = {"json": f"{entry.run}-{entry.rank}", "csv": f"{entry.rank}"}.get(kind, "all")
+        logs.setdefault(name, []).append(entry)
+    with TemporaryDirectory() as name:
+        paths = []
+        for log, found in logs.items():
+            paths.append(Path(name, f"{log}.{'csv' if kind == 'csv' else 'jsonl'}"))
+            if kind == "concatenated":
+                found.sort(key=lambda entry: (entry.run, entry.rank, entry.at))
+            text = "".join(json.dumps(asdict(entry)) + "\n" for entry in found)
+            rows = data.draw(st.integers(1, 3))
+            paths[-1].write_text(as_csv(found, rows=rows) if kind == "csv" else text)
+
+        assert audit(entries, n) == audit(paths, n)
+
+
+def test_a_step_that_goes_back_in_a_rank_of_a_run_was_trained_out_of_order(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.jsonl"
+    with SampleLog(path, World(0, 1)) as log:
+        for step in (0, 2, 1, 3):
+            log.write(0, step, [step])
+    found = audit([path], 4)
+
+    assert all(epoch.exact for epoch in found.epochs)
+    assert not found.exact
+    (told,) = found.disordered.first
+    assert "rank0.jsonl, line 3: epoch 0, step 1 of rank 0 after epoch 0, step 2" in told
+    assert "1 lines out of order" in str(found)
+
+
+def test_lines_that_are_no_entries_are_listed_if_they_are_no_errors(tmp_path: Path) -> None:
+    good = '{"epoch": 0, "step": 0, "rank": 0, "world_size": 1, "samples": [0], "loss": 1.5}\n'
+    texts = {
+        "log.jsonl": f"{good}nonsense\n[1]\n{good.replace('step', 'stop')}{'[' * 100_000}\n",
+        "no-header.csv": "0,0,0,1,5\n",
+        "short.csv": "epoch,step,rank,world_size,samples\n0,1,0,1,1\n0,1\n0,2,0,1,x\n0,2,7,1,2\n",
+        "empty.csv": "",
+        "empty.jsonl": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    found = audit(sorted(tmp_path.iterdir()), 2, strict=False)
+
+    assert found.exact
+    assert 8 == len(found.unreadable)
+    told = [line.removeprefix(f"{tmp_path}/") for line in found.unreadable.first]
+    starts = [*(f"log.jsonl, line {number}: not an entry" for number in (2, 3, 4, 5))]
+    starts += ["no-header.csv, line 1: the header", *(f"short.csv, line {n}: " for n in (3, 4, 5))]
+    assert all(line.startswith(start) for line, start in zip(told, starts, strict=True)), told
+    assert "no 'step'" in told[2]
+    with pytest.raises(ValueError, match=r"no-header\.csv, line 1"):
+        audit([tmp_path / "no-header.csv"], 2)
+
+
+def test_logs_are_streamed_and_findings_kept_up_to_a_thousand(tmp_path: Path) -> None:
+    # 4 ranks that all train everything: 200 000 samples in each of two epochs.
+    for rank in range(4):
+        with SampleLog(tmp_path / f"{rank}.jsonl", World(rank, 4)) as log:
+            for step in range(50):
+                samples = range(step % 25 * 2000, (step % 25 + 1) * 2000)
+                log.write(step // 25, step, samples)
+    tracemalloc.start()
+    try:
+        found = audit(sorted(tmp_path.iterdir()), 100_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 2_500_000  # lines of 2 000 samples, of four ranks
+    for epoch in found.epochs:
+        assert (200_000, 50_000, 50_000) == (epoch.trained, len(epoch.repeated), len(epoch.lost))
+        assert tuple(range(1000)) == epoch.repeated.first
+        assert tuple(range(50_000, 51_000)) == epoch.lost.first
+        assert (150_000, 1000) == (len(epoch.marks), len(epoch.marks.first))
+
+
+def test_the_bands_of_a_picture_are_the_runs_and_the_marks_the_repeats() -> None:
+    (epoch,) = audit(job(103, [(4, 8), (3, 10)], 5, batch_size=1, epochs=1), 103).epochs
+
+    assert [(4, 0, 32, 8), (3, 32, 62, 10), (5, 62, 107, 9)] == [
+        (band.world_size, band.start, band.stop, band.steps) for band in epoch.bands
+    ]
+    assert {(rank, 102 + rank) for rank in range(1, 5)} == set(epoch.marks.first)

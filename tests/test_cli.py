@@ -7,9 +7,13 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from elastic_sampler import ElasticDistributedSampler, SampleLog, World
 from elastic_sampler.cli import main
 
 
@@ -158,3 +162,70 @@ def test_bad_usage_exits_with_2_and_names_the_argument(
 
     assert 2 == left.value.code
     assert re.search(told, capsys.readouterr().err)
+
+
+def logged(directory: Path, n: int = 20) -> list[str]:
+    """The logs of a job of two ranks that is resumed with three."""
+    sampler = {rank: ElasticDistributedSampler(n, world=World(rank, 2)) for rank in range(2)}
+    state: dict[str, Any] = {}
+    for rank, dealt in sampler.items():
+        with SampleLog(directory / f"0-{rank}.jsonl", World(rank, 2)) as log:
+            for step, index in enumerate(islice(dealt, 5)):
+                log.write(0, step, [index])
+                if step == 3:
+                    dealt.advance(4)
+                    state = dealt.state_dict()
+    for rank in range(3):
+        resumed = ElasticDistributedSampler(n, world=World(rank, 3))
+        resumed.load_state_dict(state)
+        with SampleLog(directory / f"1-{rank}.jsonl", World(rank, 3), run=1) as log:
+            for step, index in enumerate(resumed, 4):
+                log.write(0, step, [index])
+    return [str(path) for path in sorted(directory.iterdir())]
+
+
+def test_audit_says_that_all_is_well_and_exits_with_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = logged(tmp_path)
+    assert 0 == main(["audit", *logs, "--num-samples", "20"])
+    assert (
+        "epoch 0: 20 trained in 8 steps: exactly once\n2 lines redone after a resume\n"
+        == capsys.readouterr().out
+    )
+    assert 0 == main(["audit", *logs, "--num-samples", "20", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["exact"]
+    assert (20, 2) == (found["epochs"][0]["trained"], found["redone_lines"])
+
+
+def test_audit_names_what_is_wrong_and_exits_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = logged(tmp_path)
+    with Path(logs[-1]).open("a") as log:
+        log.write(
+            'nonsense\n{"epoch": 0, "step": 2, "rank": 2, "world_size": 3, "samples": [99]}\n'
+        )
+    assert 1 == main(["audit", *logs[:-2], logs[-1], "--num-samples", "21"])
+
+    printed = capsys.readouterr()
+    assert f"{logs[-1]}, line 5: not an entry of a log" in printed.err
+    for told in (
+        "NOT exactly once; 5 lost, 1 foreign, 5 unequal steps",
+        "  lost: 9, 12, 15, 18, 20",
+        "  foreign: 99",
+        "  epoch 0, step 4: nothing from ranks [1] of 3",
+        "1 lines that are not entries of a log",
+    ):
+        assert told in printed.out
+
+
+def test_audit_of_what_cannot_be_read_is_bad_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 2 == main(["audit", str(tmp_path / "gone.jsonl"), "--num-samples", "20"])
+    assert "gone.jsonl" in capsys.readouterr().err
+    for wrong in (["--epochs", "a"], ["--num-samples", "-1"], ["--tail", "pad"]):
+        with pytest.raises(SystemExit, match="2"):
+            main(["audit", "x.jsonl", "--num-samples", "20", *wrong])
