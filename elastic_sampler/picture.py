@@ -70,13 +70,15 @@ def draw(num_samples: int, panels: Mapping[str, tuple[Sequence[Band], Iterable[M
             "a picture needs matplotlib: pip install 'elastic-sampler[plot]'"
         ) from None
     panels = panels or {"nothing": ((), ())}
+    runs = sorted({band.run for bands, _ in panels.values() for band in bands})
+    colours = {run: COLOURS[number % len(COLOURS)] for number, run in enumerate(runs)}
     columns = min(len(panels), 4)
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(1.2 + 4.2 * columns, 4.6 * rows), layout="constrained")
     figure.patch.set_alpha(0)
     for number, (title, (bands, marks)) in enumerate(panels.items(), 1):
         axes = figure.add_subplot(rows, columns, number)
-        _panel(axes, num_samples, bands, list(marks))
+        _panel(axes, num_samples, bands, list(marks), colours)
         axes.set_title(title, color=INK, fontsize=11)
     return figure
 
@@ -94,14 +96,20 @@ def save(figure: Figure, path: Path) -> None:
         figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def _panel(axes: Axes, num_samples: int, bands: Sequence[Band], marks: list[Mark]) -> None:
+def _panel(
+    axes: Axes,
+    num_samples: int,
+    bands: Sequence[Band],
+    marks: list[Mark],
+    colours: Mapping[int, str],
+) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     widest = max((band.world_size for band in bands), default=1)
     end = max([num_samples, *(band.stop for band in bands)])
     cells = sum(-(-(band.stop - band.start) // band.world_size) for band in bands) <= CELLS
-    for number, band in enumerate(bands):
-        colour = COLOURS[number % len(COLOURS)]
+    for band in bands:
+        colour = colours[band.run]
         for rank in range(band.world_size):
             _column(axes, band, rank, colour, cells)
         middle = (band.start + band.stop) / 2
