@@ -133,7 +133,8 @@ class Batches(Sequence[list[int]]):
         step = min(item // self._parts(0), self._whole)
         return step, item - step * self._parts(0)
 
-    def _places(self, item: int) -> range:
+    def places(self, item: int) -> range:
+        """The positions of one item in the epoch's order; those past its end wrap around."""
         step, part = self._step_of(item)
         first = self.start + step * self.batching.global_batch_size
         mine = range(first + self.seat, first + self._size(step), self.world_size)
@@ -154,7 +155,7 @@ class Batches(Sequence[list[int]]):
         """The sample indices of one item, or of a slice of items. Costs what it holds."""
         if isinstance(item, slice):
             return [self[i] for i in range(len(self))[item]]
-        return read(self.order, self._places(self._checked(item)))
+        return read(self.order, self.places(self._checked(item)))
 
     def __iter__(self) -> Iterator[list[int]]:
         """Iterate over the items."""
@@ -170,7 +171,7 @@ class Batches(Sequence[list[int]]):
 
     def _chunk(self, items: range) -> list[list[int]]:
         """Some items in a row: of one range of places where steps join without a seam."""
-        places = [self._places(item) for item in items]
+        places = [self.places(item) for item in items]
         if self.batching.global_batch_size % self.world_size:
             return [read(self.order, part) for part in places]
         joined = read(self.order, range(places[0].start, places[-1].stop, self.world_size))
@@ -188,7 +189,7 @@ class Batches(Sequence[list[int]]):
 
     def padding(self, item: int) -> int:
         """How many of the last indices of an item are wrap-around repeats."""
-        places = self._places(self._checked(item))
+        places = self.places(self._checked(item))
         return len(places) - len(
             range(places.start, min(places.stop, len(self.order)), places.step)
         )
@@ -201,7 +202,7 @@ class Batches(Sequence[list[int]]):
         process, also where the parts of the ranks are unequal.
         """
         item = self._checked(item)
-        return len(self._places(item)) * self.world_size / self._size(self._step_of(item)[0])
+        return len(self.places(item)) * self.world_size / self._size(self._step_of(item)[0])
 
     def position_after(self, count: int) -> int:
         """The position of the job when each rank, in lock-step, has taken `count` items.

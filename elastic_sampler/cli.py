@@ -75,6 +75,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="B",
         help="indices of one rank in one step (default: 1)",
     )
+    plan.add_argument(
+        "--global-batch-size",
+        type=_count(1),
+        metavar="G",
+        help="instead: indices of all ranks together in one step, at every world size",
+    )
     plan.add_argument("--tail", choices=TAILS, default="wrap", help="default: wrap")
     plan.add_argument("--shuffle", action="store_true", help="another permutation in every epoch")
     plan.add_argument("--seed", type=int, default=0, help="default: 0")
@@ -240,15 +246,20 @@ def _says(answer: Answer) -> str:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    report = simulate(
-        options.num_samples,
-        options.worlds,
-        batch_size=options.batch_size,
-        epoch=options.epoch,
-        shuffle=options.shuffle,
-        seed=options.seed,
-        tail=options.tail,
-    )
+    try:
+        report = simulate(
+            options.num_samples,
+            options.worlds,
+            batch_size=options.batch_size,
+            global_batch_size=options.global_batch_size,
+            epoch=options.epoch,
+            shuffle=options.shuffle,
+            seed=options.seed,
+            tail=options.tail,
+        )
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     if options.picture and not _drawn(report, options.picture):
         return 2
     if options.json:

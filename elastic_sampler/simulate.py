@@ -7,12 +7,13 @@ is counted sample by sample (`Report.counts`, `Report.violations`) costs O(num_s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from .batches import Batches, Batching
 from .checks import integer
 from .checks import num_samples as checked_num_samples
 from .order import EpochOrder
@@ -53,6 +54,49 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class GlobalShare:
+    """What one rank got in some steps of global batches: with a length and iterable, as a `Share`.
+
+    Attributes:
+        batches: Its parts of the batches that were left.
+        steps: How many of the first ones it took.
+    """
+
+    batches: Batches
+    steps: int
+
+    def __len__(self) -> int:
+        """How many indices. Costs O(1): all steps but the last have the same size."""
+        return (self.steps - 1) * len(self.batches.places(0)) + len(self._last) if self.steps else 0
+
+    @property
+    def _last(self) -> range:
+        return self.batches.places(self.steps - 1)
+
+    @property
+    def places(self) -> Iterator[int]:
+        """The positions, in the order of steps."""
+        return chain.from_iterable(map(self.batches.places, range(self.steps)))
+
+    @property
+    def padding(self) -> int:
+        """How many of the last indices are wrap-around repeats."""
+        return self.batches.padding(self.steps - 1) if self.steps else 0
+
+    def __iter__(self) -> Iterator[int]:
+        """The indices, in the order of steps."""
+        return chain.from_iterable(map(self.batches.__getitem__, range(self.steps)))
+
+
+def _padding(share: Share | GlobalShare) -> Share:
+    """The wrap-around repeats at the end of a share."""
+    if isinstance(share, GlobalShare):
+        batches, padding = share.batches, share.padding
+        return Share(batches.order, share._last[-padding:] if padding else range(0))
+    return share[len(share) - share.padding :]
+
+
+@dataclass(frozen=True)
 class Round:
     """What happened in one stage.
 
@@ -62,7 +106,8 @@ class Round:
         stop: Position at which it ended.
         steps: Number of steps, of the rank that took most.
         shares: What each rank got, in the order of ranks.
-        batch_size: Indices of one rank in one step, the last step apart.
+        batch_size: Indices of one rank in one step, or of all ranks in global batches, the last
+            step apart.
         finished: Whether the epoch ended here.
         agreed: Whether all ranks that took the last step would save the same state after it.
         start_rank: What turned the ranks.
@@ -72,11 +117,17 @@ class Round:
     start: int
     stop: int
     steps: int
-    shares: tuple[Share, ...]
+    shares: tuple[Share | GlobalShare, ...]
     batch_size: int
     finished: bool
     agreed: bool
     start_rank: int
+
+    @property
+    def places(self) -> int:
+        """How many places of the order a tail is smaller than: one per rank, or a global batch."""
+        globally = isinstance(self.shares[0], GlobalShare)
+        return self.batch_size if globally else self.world_size
 
     @property
     def samples_per_rank(self) -> tuple[int, ...]:
@@ -86,7 +137,10 @@ class Round:
     @property
     def steps_per_rank(self) -> tuple[int, ...]:
         """How many steps each rank took."""
-        return tuple(-(-len(share) // self.batch_size) for share in self.shares)
+        return tuple(
+            share.steps if isinstance(share, GlobalShare) else -(-len(share) // self.batch_size)
+            for share in self.shares
+        )
 
 
 @dataclass(frozen=True)
@@ -133,7 +187,7 @@ class Report:
     def tail_samples(self) -> tuple[int, ...]:
         """The repeated samples of the tail, in the order of ranks."""
         shares = chain.from_iterable(round_.shares for round_ in self.rounds)
-        return tuple(i for share in shares for i in share[len(share) - share.padding :])
+        return tuple(chain.from_iterable(map(_padding, shares)))
 
     def plot(self) -> Figure:
         """Draw position against rank, one band per round, the repeats of the tail marked.
@@ -159,7 +213,7 @@ class Report:
             Mark(rank, place)
             for found in self.rounds
             for rank, share in enumerate(found.shares)
-            for place in share.places[len(share) - share.padding :]
+            for place in _padding(share).places
         ]
         return draw(self.num_samples, {f"{self.num_samples:,} samples": (bands, marks)})
 
@@ -188,10 +242,12 @@ class Report:
             told.append("exactly once: positions were visited more than once")
         if real != list(range(len(real))):
             told.append("exactly once: positions were skipped")
-        last = self.rounds[-1].world_size if self.rounds else 1
-        if self.finished and len(real) < self.num_samples - (self.tail == "drop") * (last - 1):
+        last = self.rounds[-1]
+        drops = last.places if self.tail == "drop" else 1
+        if self.finished and len(real) <= self.num_samples - drops:
             told.append(f"exactly once: {self.num_samples - len(real)} positions were not visited")
-        if sum(visited.values()) - len(real) >= (last if self.tail in ("wrap", "fill") else 1):
+        repeats = {"wrap": last.world_size, "fill": last.places}.get(self.tail, 1)
+        if sum(visited.values()) - len(real) >= repeats:
             told.append("exactly once: more was repeated than the tail explains")
         return tuple(told)
 
@@ -201,6 +257,7 @@ def simulate(
     worlds: Iterable[Stage | tuple[int, int] | int],
     *,
     batch_size: int = 1,
+    global_batch_size: int | None = None,
     epoch: int = 0,
     start_rank: int = 0,
     shuffle: bool = False,
@@ -215,6 +272,8 @@ def simulate(
         worlds: The stages: a `Stage`, a pair (world size, steps), or a world size that stays to the
             end of the epoch. Stages after the end of the epoch are not played.
         batch_size: Indices of one rank in one step.
+        global_batch_size: Indices of all ranks together in one step, the same at every world size,
+            as `ElasticBatchSampler` deals them. Instead of `batch_size`.
         epoch: Which epoch.
         start_rank: As for `ElasticDistributedSampler`.
         shuffle: As for `ElasticDistributedSampler`.
@@ -232,6 +291,12 @@ def simulate(
     """
     num_samples = checked_num_samples("num_samples", num_samples)
     batch_size = integer("batch_size", batch_size, 1)
+    batching = None if global_batch_size is None else Batching(global_batch_size)
+    if batching is not None and batch_size != 1:
+        raise ValueError(
+            f"batch_size is of one rank and global_batch_size of all ranks: give one of them, got "
+            f"{batch_size} and {global_batch_size}"
+        )
     rounds: list[Round] = []
     state: State | None = None
     length = num_samples
@@ -252,7 +317,7 @@ def simulate(
             for rank in range(stage.world_size)
         ]
         length = samplers[0].num_samples
-        found, state = _play(samplers, stage, batch_size, state, start_rank)
+        found, state = _play(samplers, stage, batching or batch_size, state, start_rank)
         rounds.append(found)
     if not rounds:
         raise ValueError("worlds must have at least one stage, got none")
@@ -268,7 +333,7 @@ def _stage(stage: Stage | tuple[int, int] | int) -> Stage:
 def _play(
     samplers: Sequence[ElasticDistributedSampler],
     stage: Stage,
-    batch_size: int,
+    batches: Batching | int,
     state: State | None,
     start_rank: int,
 ) -> tuple[Round, State]:
@@ -276,28 +341,36 @@ def _play(
         if state is not None:
             sampler.load_state_dict(state.to_dict())
     begin = State.from_dict(samplers[0].state_dict())
-    shares = [sampler.share() for sampler in samplers]
-    steps = -(-max(map(len, shares)) // batch_size)
+    batching = batches if isinstance(batches, Batching) else None
+    size = batches if isinstance(batches, int) else batches.global_batch_size
+    shares = [sampler._shared(batching) for sampler in samplers]
+    unit = size if batching is None else 1  # items of a share in one step
+    steps = -(-max(map(len, shares)) // unit)
     if stage.steps is not None:
         steps = min(steps, stage.steps)
     if stage.samples is not None:
-        steps = min(steps, -(-stage.samples // (stage.world_size * batch_size)))
-    taken = [share[: steps * batch_size] for share in shares]
-    for sampler, part in zip(samplers, taken, strict=True):
-        if part:
-            sampler.advance(len(part))
+        places = size * (stage.world_size if batching is None else 1)
+        steps = min(steps, -(-stage.samples // places))
+    items = [min(len(share), steps * unit) for share in shares]
+    for sampler, count in zip(samplers, items, strict=True):
+        if count:
+            sampler._advance(count, batching)
         else:
-            list(sampler)  # an empty share: its end is reached at once
-    most = max(map(len, taken))
-    states = [s.state_dict() for s, part in zip(samplers, taken, strict=True) if len(part) == most]
+            list(sampler._iterate(batching))  # an empty share: its end is reached at once
+    taken = tuple(
+        share[:count] if batching is None else GlobalShare(share, count)
+        for share, count in zip(shares, items, strict=True)
+    )
+    most = max(items)
+    states = [s.state_dict() for s, count in zip(samplers, items, strict=True) if count == most]
     ends = State.from_dict(states[0])
     found = Round(
         world_size=stage.world_size,
         start=begin.position,
         stop=ends.position,
         steps=steps,
-        shares=tuple(taken),
-        batch_size=batch_size,
+        shares=taken,
+        batch_size=size,
         finished=ends.finished,
         agreed=not State.compare(states),
         start_rank=start_rank,

@@ -46,6 +46,47 @@ def test_for_every_history_the_laws_hold_and_the_figures_are_what_is_counted(
     assert [0, *stops[:-1]] == starts
 
 
+@given(sample_counts, histories, world_sizes, st.integers(0, 50), tails, st.booleans(), epochs)
+def test_global_batches_keep_the_laws_at_every_history_too(
+    n: int,
+    history: list[tuple[int, int]],
+    last: int,
+    more: int,
+    tail: Tail,
+    shuffle: bool,
+    epoch: int,
+) -> None:
+    worlds: list[tuple[int, int] | int] = [*history, last]
+    size = more + max(world if isinstance(world, int) else world[0] for world in worlds)
+    report = simulate(
+        n, worlds, global_batch_size=size, tail=tail, shuffle=shuffle, epoch=epoch, start_rank=1
+    )
+
+    assert () == report.violations
+    assert report.seen == len(report.counts)
+    assert report.repeated == report.counts.total() - len(report.counts)
+    assert len(report.tail_samples) == report.repeated
+    for round_ in report.rounds:
+        assert list(round_.samples_per_rank) == [len(list(share)) for share in round_.shares]
+
+
+def test_a_step_of_global_batches_is_the_same_at_every_world_size() -> None:
+    worlds: list[tuple[int, int] | int] = [(8, 1000), (6, 500), (7, 2000), 3]
+    report = simulate(1_000_003, worlds, global_batch_size=96, shuffle=True)
+
+    assert [96_000, 144_000, 336_000, 1_000_003] == [r.stop for r in report.rounds]
+    assert (28_000,) * 5 + (26_000,) * 2 == report.rounds[2].samples_per_rank
+    assert (1_000_003, 2, 0) == (report.seen, report.repeated, report.unseen)
+    dropped = simulate(1_000_003, worlds, global_batch_size=96, tail="drop")
+    assert (1_000_003 % 96, 0) == (dropped.unseen, dropped.repeated)
+    trillion = simulate(10**12, [(512, 10**6), 7], global_batch_size=1000, tail="fill")
+    assert (10**12, 0) == (trillion.seen, trillion.repeated)
+    with pytest.raises(ValueError, match="of one rank and global_batch_size of all ranks"):
+        simulate(10, [2], batch_size=2, global_batch_size=4)
+    with pytest.raises(ValueError, match="at least the world size"):
+        simulate(10, [5], global_batch_size=4)
+
+
 def test_a_stage_lasts_for_steps_or_samples_or_to_the_end() -> None:
     report = simulate(1000, [(4, 5), Stage(3, samples=100), Stage(2, steps=1), 7], batch_size=8)
 
@@ -83,7 +124,7 @@ def broken(report: Report, **changes: Any) -> tuple[str, ...]:
 
 def test_each_law_is_found_broken_when_it_is() -> None:
     report = simulate(40, [(4, 5), 3])
-    shares = report.rounds[0].shares
+    shares: Any = report.rounds[0].shares
 
     assert () == broken(report)
     assert "batch: " in broken(report, start=1)[0]
