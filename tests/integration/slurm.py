@@ -72,8 +72,8 @@ class Slurm:
         file, output, codes = (processes.directory / f"batch.{end}" for end in ("sh", "out", "end"))
         # Not sbatch --wait, which looks only every few seconds.
         file.write_text(f"#!/bin/sh -e\ntrap 'echo $? >> {codes}' EXIT\n{script}\n")
-        submitted = ["sbatch", f"--output={output}", "--open-mode=append", *options, file]
-        self.run(processes, "sbatch", submitted)
+        where = [f"--output={output}", "--open-mode=append"]
+        self.run(processes, "sbatch", ["sbatch", *where, *options, str(file)])
         processes.started.pop()  # it has ended, as it should
 
         def ended() -> list[str] | None:

@@ -161,7 +161,7 @@ def test_a_step_without_pmi_makes_lone_mpi_processes_and_the_step_is_believed(
     ):
         logs = tmp_path / mode
         logs.mkdir()
-        program = [sys.executable, RANK.with_name("mpi_rank.py"), logs, "initialised"]
+        program = [sys.executable, str(RANK.with_name("mpi_rank.py")), str(logs), "initialised"]
         slurm.run(processes, mode, ["srun", mode, "-n", "3", "-N", "2", *program])
         assert [f"{number} of 3: {source.format(number)}" for number in range(3)] == mpi_said(logs)
         report = audit(logs.glob("*.jsonl"), 100)
