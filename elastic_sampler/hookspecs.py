@@ -31,3 +31,11 @@ def elastic_sampler_world() -> World | None:
 @hookspec
 def elastic_sampler_reads() -> Sequence[str]:  # type: ignore[empty-body] # pluggy: no body
     """The variables and runtimes that you look at: shown when nobody answers."""
+
+
+@hookspec
+def elastic_sampler_notes() -> Sequence[str]:  # type: ignore[empty-body] # pluggy: no body
+    """What in this process is easily taken for evidence, and why it is none: a sentence each.
+
+    Only the command `elastic-sampler world` asks for them.
+    """

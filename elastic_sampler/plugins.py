@@ -26,6 +26,12 @@ _CURE = (
     f"set {VARIABLE} to the name of the provider to believe, or ELASTIC_SAMPLER_RANK and "
     f"ELASTIC_SAMPLER_WORLD_SIZE, or pass world="
 )
+_LONELY = (
+    "the first is one process, as an mpiexec inside of each task makes it, or another MPI's mpiexec"
+)
+_OTHER = (
+    "one of them counts something else (nodes, an outer job), or was inherited from another process"
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class _Registry:
 
     manager: pluggy.PluginManager
     origins: dict[str, str]
+    hooks: dict[tuple[str, str], Callable[[], object]]
     broken: dict[str, Answer]
 
     def add(self, provider: object, name: str, origin: str) -> None:
@@ -73,21 +80,26 @@ class _Registry:
         try:
             self.manager.register(provider, name)
             self.manager.check_pending()
-            if self.implementation(name, "elastic_sampler_world") is None:
+            # Kept by name: pluggy would call all, and not say whose answer is whose.
+            hooks = {
+                (name, hook.name): implementation.function
+                for hook in self.manager.get_hookcallers(provider) or ()
+                for implementation in hook.get_hookimpls()
+                if implementation.plugin_name == name
+            }
+            if (name, "elastic_sampler_world") not in hooks:
                 raise ValueError("it has no function elastic_sampler_world marked @hookimpl")
         except (PluginValidationError, ValueError) as error:
             if self.manager.has_plugin(name):
                 self.manager.unregister(name=name)
             raise ProviderError(f"provider {name!r} from {origin} is not valid: {error}") from error
+        self.hooks.update(hooks)
         self.origins[name] = origin
 
-    def implementation(self, name: str, hook: str) -> Callable[[], object] | None:
-        """One plug-in's hook: pluggy would call all, and not say whose answer is whose."""
-        for found in getattr(self.manager.hook, hook).get_hookimpls():
-            if found.plugin_name == name:
-                function: Callable[[], object] = found.function
-                return function
-        return None
+    def call(self, name: str, hook: str) -> object:
+        """What one provider's hook returns, None without one."""
+        function = self.hooks.get((name, hook))
+        return None if function is None else function()
 
 
 @lru_cache(maxsize=1)
@@ -100,7 +112,7 @@ def _registry() -> _Registry:
 
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    registry = _Registry(manager, {}, {})
+    registry = _Registry(manager, {}, {}, {})
     found = entry_points(group=hookspecs.PROJECT)
     rows = [(entry.name, entry.dist.name if entry.dist else "?", entry) for entry in found]
     for name, distribution, entry in sorted(rows, key=lambda row: row[:2]):
@@ -140,14 +152,18 @@ def unregister(name: str) -> None:
         del registry.broken[key]
     if registry.origins.pop(name, None) is not None:
         registry.manager.unregister(name=name)
+        for hook in [key for key in registry.hooks if key[0] == name]:
+            del registry.hooks[hook]
     elif not broken:
         raise ProviderError(_unknown(name))
 
 
-def answers() -> list[Answer]:
-    """What every provider says, sorted by name; one that cannot be loaded answers with an error."""
+def answers(provider: str | None = None) -> list[Answer]:
+    """What every provider says, or those of one name; one that is broken answers with an error."""
     registry = _registry()
-    return [_answer(name) for name in sorted(registry.origins)] + list(registry.broken.values())
+    said = [_answer(name) for name in sorted(registry.origins) if provider in (None, name)]
+    broken = registry.broken.values()  # also the second of two of one name: which is meant?
+    return said + [answer for answer in broken if provider in (None, answer.provider)]
 
 
 def _answer(name: str) -> Answer:
@@ -155,9 +171,8 @@ def _answer(name: str) -> Answer:
     origin = registry.origins[name]
     reads: tuple[str, ...] = ()
     try:
-        said = _call(name, "elastic_sampler_reads")
-        reads = tuple(map(str, said)) if isinstance(said, (list, tuple)) else ()
-        world = _call(name, "elastic_sampler_world")
+        reads = _strings(registry.call(name, "elastic_sampler_reads"))
+        world = registry.call(name, "elastic_sampler_world")
         if not (world is None or isinstance(world, World)):
             raise TypeError(f"elastic_sampler_world must return a World or None, got {world!r}")
     except WorldRefusedError as refusal:
@@ -171,55 +186,82 @@ def _answer(name: str) -> Answer:
     return Answer(name, origin, world, reads=reads)
 
 
-def _call(name: str, hook: str) -> object:
-    function = _registry().implementation(name, hook)
-    return None if function is None else function()
+def _strings(said: object) -> tuple[str, ...]:
+    return tuple(map(str, said)) if isinstance(said, (list, tuple)) else ()
 
 
-def choose(found: Sequence[Answer]) -> World | None:
-    """The world to believe, None if nobody has any.
+def notes(answer: Answer) -> tuple[str, ...]:
+    """What its provider has to say about evidence that is none, for people; () without any."""
+    if answer.error is not None:
+        return ()
+    try:
+        return _strings(_registry().call(answer.provider, "elastic_sampler_notes"))
+    except Exception as error:  # what only explains may not hide what is explained
+        return (f"its notes failed: {type(error).__name__}: {error}",)
+
+
+def choose(found: Sequence[Answer]) -> Answer | None:
+    """The answer to believe, which has a world; None if nobody has any.
 
     Raises:
         ProviderError: A provider is broken.
-        WorldRefusedError: The nearest evidence cannot be used.
+        WorldRefusedError: The nearest evidence cannot be used, or some further out cannot and the
+            nearest is a lone process.
         WorldConflictError: Two answers contradict each other, and it matters.
     """
     for answer in found:
         if answer.error is not None:
-            raise _anew(answer.error)
-    evidence = sorted(
-        (answer for answer in found if answer.nearness is not None),
-        key=lambda answer: (-(answer.nearness or 0), answer.refusal is None, answer.provider),
-    )
-    nearest = evidence[0] if evidence else Answer("nobody", "")
-    if nearest.refusal is not None:
-        told = f"{nearest.provider}: {nearest.refusal}; or {_CURE}"
-        raise WorldRefusedError(told, nearest.refusal.nearness) from nearest.refusal
-    for other in evidence[1:]:
-        if _contradicts(nearest.world, other.world):
-            raise WorldConflictError(
-                f"{_said(nearest)}, but {_said(other)}: one of them counts something else (nodes, "
-                f"an outer job), or was inherited from another process; {_CURE}"
-            )
-    return nearest.world
+            # What is kept and raised often would hold on to the frames of every time.
+            raise answer.error.with_traceback(None)
+    evidence = sorted((answer for answer in found if answer.nearness is not None), key=_order)
+    if not evidence:
+        return None
+    nearest, *others = evidence
+    if nearest.world is None:
+        raise _refused(nearest)
+    for other in others:
+        if other.world is None and _is_lonely(nearest.world):
+            raise _refused(other)
+        if other.world is not None and _contradicts(nearest.world, other.world):
+            why = _LONELY if _is_lonely(nearest.world) else _OTHER
+            raise WorldConflictError(f"{_said(nearest)}, but {_said(other)}: {why}; {_CURE}")
+    return nearest
 
 
-def _anew(error: ProviderError) -> ProviderError:
-    # What is kept and raised often would hold on to the frames of every time.
-    return error.with_traceback(None)
+def _order(answer: Answer) -> tuple[int, bool, str]:
+    """The nearest first; of the same nearness the refusals first."""
+    frame = answer.world is not None and _is_frame(answer.world)
+    nearness = Nearness.HINT - 1 if frame else answer.nearness or Nearness.HINT
+    return -nearness, answer.refusal is None, answer.provider
 
 
-def _contradicts(nearest: World | None, other: World | None) -> bool:
+def _is_frame(world: World) -> bool:
+    """Whether this is a scheduler's step of one task: all else may have been started in it."""
+    return world.nearness == Nearness.SCHEDULER and world.size == 1
+
+
+def _is_lonely(world: World) -> bool:
+    """Whether this is one process that may only not have been told of the others."""
+    # Beyond: the innermost launcher, a live runtime, the user. They settle it, also at size 1.
+    return world.size == 1 and world.nearness < Nearness.LAUNCHER
+
+
+def _contradicts(nearest: World, other: World) -> bool:
     """Whether an answer that is not nearer than `nearest` could be right instead."""
-    if nearest is None or other is None or other == nearest:
+    if other == nearest or _is_frame(other):
         return False
     if other.nearness == nearest.nearness:
         return True
     if nearest.nearness >= Nearness.LAUNCHER:
-        return False  # the innermost launcher, a live runtime, the user: they settle it
-    lonely = nearest.size == 1 and other.size > 1
-    hinted = other.nearness == Nearness.HINT and nearest.size > 1
-    return lonely or hinted
+        return False
+    return _is_lonely(nearest) or other.nearness == Nearness.HINT
+
+
+def _refused(answer: Answer) -> WorldRefusedError:
+    nearness = answer.nearness or Nearness.HINT
+    told = WorldRefusedError(f"{answer.provider}: {answer.refusal}; or {_CURE}", nearness)
+    told.__cause__ = answer.refusal
+    return told
 
 
 def _said(answer: Answer) -> str:
@@ -243,30 +285,39 @@ def ask(provider: str | None = None) -> World | None:
         NoAnswerError: The named provider has no answer.
         ProviderError, WorldRefusedError, WorldConflictError: As `choose` raises them.
     """
-    said_by = "world=" if provider is not None else f"{VARIABLE}="
-    name = os.environ.get(VARIABLE) if provider is None else provider
-    if name is None or (provider is None and not name):
-        return choose(answers())
-    registry = _registry()
-    for broken in registry.broken.values():  # also the second of two of one name: which is meant?
-        if broken.provider == name and broken.error is not None:
-            raise _anew(broken.error)
-    if name not in registry.origins:
-        raise ProviderError(f"{said_by}{name!r}: {_unknown(name)}")
-    answer = _answer(name)
-    world = choose([answer])
-    if world is None:
+    answer = believed(answers(_name(provider)), provider)
+    return None if answer is None else answer.world
+
+
+def believed(found: Sequence[Answer], provider: str | None = None) -> Answer | None:
+    """Of the answers of all providers, the one whose world `ask` gives. Raises as `ask`."""
+    name = _name(provider)
+    if name is None:
+        return choose(found)
+    said_by = f"{VARIABLE}={name!r}" if provider is None else f"world={name!r}"
+    own = [answer for answer in found if answer.provider == name]
+    if not own:
+        raise ProviderError(f"{said_by}: {_unknown(name)}")
+    answer = choose(own)
+    if answer is None:
         raise NoAnswerError(
-            f"{said_by}{name!r}: this provider has no answer in this process; it looked at "
-            f"{', '.join(answer.reads) or 'nothing that it names'}"
+            f"{said_by}: this provider has no answer in this process; it looked at "
+            f"{', '.join(own[0].reads) or 'nothing that it names'}"
         )
-    return world
+    return answer
 
 
 def alone() -> World:
     """Rank 0 of 1, because nobody answered; its source says what was looked at."""
-    reads = dict.fromkeys(read for answer in answers() for read in answer.reads)
+    registry = _registry()
+    said = (registry.call(name, "elastic_sampler_reads") for name in sorted(registry.origins))
+    reads = dict.fromkeys(read for some in said for read in _strings(some))
     return World(0, 1, f"no provider answered; looked at {', '.join(reads) or 'nothing'}")
+
+
+def _name(provider: str | None) -> str | None:
+    """The name of the provider to believe, None to ask them all."""
+    return provider if provider is not None else os.environ.get(VARIABLE) or None
 
 
 def _unknown(name: str) -> str:

@@ -13,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from elastic_sampler import ElasticDistributedSampler, SampleLog, World
+from elastic_sampler import (
+    ElasticDistributedSampler,
+    SampleLog,
+    World,
+    hookimpl,
+    register,
+    unregister,
+)
 from elastic_sampler.cli import main
 
 
@@ -35,8 +42,8 @@ def test_world_without_a_launcher_says_what_was_looked_at(
     assert 0 == main(["world"])
 
     out = capsys.readouterr().out
-    assert "This process is rank 0 of 1: no provider answered; looked at" in out
-    for name in ("environment", "mpi", "static", "torch_distributed", "RANK", "PMI_SIZE"):
+    assert "This process is rank 0 of 1: no provider answered." in out
+    for name in ("environment", "slurm", "static", "torch_distributed", "RANK", "PMI_SIZE"):
         assert name in out
     assert "*" not in out
 
@@ -62,10 +69,10 @@ def test_world_named_by_the_variable_says_so(
 ) -> None:
     monkeypatch.setenv("PMI_RANK", "0")
     monkeypatch.setenv("PMI_SIZE", "2")
-    monkeypatch.setenv("ELASTIC_SAMPLER_PROVIDER", "mpi")
+    monkeypatch.setenv("ELASTIC_SAMPLER_PROVIDER", "pmi")
     assert 0 == main(["world"])
 
-    assert "rank 0 of 2: ELASTIC_SAMPLER_PROVIDER=mpi names" in capsys.readouterr().out
+    assert "rank 0 of 2: ELASTIC_SAMPLER_PROVIDER=pmi names" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -74,10 +81,13 @@ def test_world_named_by_the_variable_says_so(
         ({"WORLD_SIZE": "4"}, "WORLD_SIZE='4' without RANK"),
         (
             {"RANK": "1", "WORLD_SIZE": "4", "PMI_RANK": "0", "PMI_SIZE": "2"},
-            "mpi says rank 0 of 2 .* but environment says rank 1 of 4",
+            "pmi says rank 0 of 2 .* but environment says rank 1 of 4",
         ),
-        ({"ELASTIC_SAMPLER_PROVIDER": "slurm"}, "no provider is named 'slurm'; known: environment"),
-        ({"ELASTIC_SAMPLER_PROVIDER": "mpi"}, "has no answer in this process; it looked at"),
+        (
+            {"ELASTIC_SAMPLER_PROVIDER": "slurmm"},
+            "no provider is named 'slurmm'; known: environment",
+        ),
+        ({"ELASTIC_SAMPLER_PROVIDER": "pmi"}, "has no answer in this process; it looked at"),
     ],
 )
 def test_world_exits_with_1_and_a_clear_message_when_it_cannot_tell(
@@ -92,7 +102,98 @@ def test_world_exits_with_1_and_a_clear_message_when_it_cannot_tell(
 
     printed = capsys.readouterr()
     assert "environment" in printed.out  # every provider's answer is shown all the same
-    assert re.search(f"^error: .*{told}", printed.err)
+    assert re.search(f"^error: .*{told}", " ".join(printed.err.split()))
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        ({"SLURM_JOB_ID": "1", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, "no srun started this"),
+        ({"SLURM_STEP_ID": "4294967290", "SLURM_NTASKS": "4"}, "this is the interactive step"),
+        ({"SLURM_NTASKS": "4"}, "SLURM_NTASKS=4 counts the tasks of the allocation"),
+        ({"SLURM_ARRAY_TASK_ID": "3"}, "each task of a job array is a job of its own"),
+        (
+            {"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"},
+            "a step of one task proves nothing",
+        ),
+        (
+            {"WORLD_SIZE": "4", "LOCAL_RANK": "1"},
+            "Lightning's own launcher sets WORLD_SIZE without",
+        ),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, "without LOCAL_RANK they may count nodes"),
+        ({"LOCAL_RANK": "1"}, "LOCAL_RANK is never a rank"),
+        ({"MASTER_ADDR": "127.0.0.1"}, "MASTER_ADDR starts nothing"),
+        ({"PMIX_RANK": "1"}, "PMIX_RANK is no world"),
+        ({"SM_HOSTS": "[]"}, "SM_HOSTS counts hosts: no world, unless a launcher starts processes"),
+        ({"JOB_COMPLETION_INDEX": "1"}, "JOB_COMPLETION_INDEX numbers pods"),
+    ],
+)
+def test_world_explains_what_lies(
+    environment: dict[str, str],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    main(["world"])
+
+    printed = capsys.readouterr().out
+    assert told in " ".join(printed.split())
+    assert all(len(line) <= 100 for line in printed.splitlines())
+    main(["world", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert any(told in note for found in said["providers"] for note in found["notes"])
+
+
+@pytest.mark.parametrize("arguments", [["world"], ["world", "--json"]])
+def test_world_asks_each_provider_once(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Counts:
+        asked = 0
+
+        @hookimpl
+        def elastic_sampler_world(self) -> None:
+            self.asked += 1
+
+    provider = Counts()
+    register(provider, "counts")
+    try:
+        assert 0 == main(arguments)
+    finally:
+        unregister("counts")
+
+    assert 1 == provider.asked
+    assert "counts" in capsys.readouterr().out
+
+
+def test_world_in_json_is_for_machines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert 0 == main(["world", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert (1, 4, "environment", None) == tuple(
+        said[name] for name in ("rank", "size", "provider", "error")
+    )
+    (found,) = [row for row in said["providers"] if row["provider"] == "environment"]
+    assert "LAUNCHER" == found["evidence"]
+    assert {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1"} == found["reads"]
+
+    monkeypatch.delenv("RANK")
+    assert 1 == main(["world", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert said["rank"] is said["size"] is said["provider"] is None
+    assert "WORLD_SIZE='4' without RANK" in said["error"]
+
+    for name in ("WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name)
+    assert 0 == main(["world", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert (0, 1, None) == (said["rank"], said["size"], said["provider"])
+    assert said["source"].startswith("no provider answered; looked at RANK")
 
 
 def test_plan_prints_a_round_per_world_size_and_the_verdict(

@@ -90,9 +90,14 @@ some_answers = st.lists(
 )
 
 
+def chosen(found: list[Answer]) -> World | None:
+    answer = choose(found)
+    return None if answer is None else answer.world
+
+
 def outcome(found: list[Answer]) -> object:
     try:
-        return choose(found)
+        return chosen(found)
     except WorldError as error:
         return type(error), str(error)
 
@@ -109,14 +114,26 @@ def test_the_choice_does_not_depend_on_the_order_of_the_answers(
 
 @given(some_answers)
 def test_the_nearest_wins_or_it_is_an_error_naming_who_said_what(found: list[Answer]) -> None:
-    evidence = [(a.nearness, a) for a in found if a.nearness is not None]
-    nearest = max((near for near, _ in evidence), default=None)
-    at_the_top = [a for near, a in evidence if near == nearest]
+    def is_frame(world: World | None) -> bool:
+        return world is not None and world.nearness == Nearness.SCHEDULER and world.size == 1
+
+    frames = [a for a in found if is_frame(a.world)]
+    evidence = [a for a in found if a.nearness is not None and a not in frames] or frames
+    nearest = max((a.nearness for a in evidence if a.nearness is not None), default=None)
+    at_the_top = [a for a in evidence if a.nearness == nearest]
+    lonely = (
+        nearest is not None
+        and nearest < Nearness.LAUNCHER
+        and World(0, 1) in [a.world for a in at_the_top]
+    )
     try:
-        world = choose(found)
+        world = chosen(found)
     except WorldRefusedError as error:
-        assert error.nearness == nearest
-        assert any(a.refusal is not None and a.provider in str(error) for a in at_the_top)
+        assert error.nearness == nearest or lonely
+        assert any(
+            a.refusal is not None and a.provider in str(error) and a.nearness == error.nearness
+            for a in found
+        )
     except WorldConflictError as error:
         assert 2 <= sum(a.provider in str(error) for a in found)
         assert "ELASTIC_SAMPLER_PROVIDER" in str(error)
@@ -127,15 +144,16 @@ def test_the_nearest_wins_or_it_is_an_error_naming_who_said_what(found: list[Ans
             assert {world} == {a.world for a in at_the_top}
             assert nearest is not None
             if nearest < Nearness.LAUNCHER:  # nobody further out could have been right instead
-                others = [a.world for _, a in evidence if a.world is not None]
+                others = [a.world for a in evidence if a.world is not None]
                 assert world.size > 1 or all(other.size == 1 for other in others)
+                assert world.size > 1 or all(a.refusal is None for a in found)
                 hints = [other for other in others if other.nearness == Nearness.HINT]
                 assert world.size == 1 or all(hint == world for hint in hints)
 
 
 @pytest.mark.parametrize("nearness", Nearness)
 def test_answers_of_the_same_nearness_must_agree(nearness: Nearness) -> None:
-    assert World(1, 4) == choose([answer("a", nearness, 1, 4), answer("b", nearness, 1, 4)])
+    assert World(1, 4) == chosen([answer("a", nearness, 1, 4), answer("b", nearness, 1, 4)])
     with pytest.raises(WorldConflictError, match=r"a says .*a's variables.* but b says .*b's"):
         choose([answer("b", nearness, 1, 4), answer("a", nearness, 0, 4)])
 
@@ -143,7 +161,7 @@ def test_answers_of_the_same_nearness_must_agree(nearness: Nearness) -> None:
 @pytest.mark.parametrize("nearness", [Nearness.LAUNCHER, Nearness.LIVE, Nearness.EXPLICIT])
 def test_near_evidence_wins_also_at_size_1(nearness: Nearness) -> None:
     others = [answer("step", Nearness.SCHEDULER, 0, 2), answer("hint", Nearness.HINT, 1, 2)]
-    assert World(0, 1) == choose([answer("near", nearness, 0, 1), *others])
+    assert World(0, 1) == chosen([answer("near", nearness, 0, 1), *others])
 
 
 # Names.
@@ -161,7 +179,22 @@ def test_a_provider_can_be_registered_in_code_and_taken_away(registered: list[st
         register(Static(World(0, 1)), "mine")
     unregister(registered.pop())
     assert World(0, 1) == World.detect()
-    with pytest.raises(ProviderError, match="no provider is named 'mine'; known: environment, mpi"):
+    with pytest.raises(
+        ProviderError, match="no provider is named 'mine'; known: environment, flux"
+    ):
+        unregister("mine")
+
+
+def test_what_is_taken_away_leaves_no_hook_for_the_next_of_its_name(registered: list[str]) -> None:
+    class Talks(Says):
+        @hookimpl
+        def elastic_sampler_notes(self) -> list[str]:
+            return ["a note"]
+
+    for provider, expected in ((Talks(None), ("a note",)), (Says(None), ())):
+        register(provider, "mine")
+        (found,) = plugins.answers("mine")
+        assert expected == plugins.notes(found)
         unregister("mine")
 
 
@@ -204,8 +237,8 @@ def test_an_unknown_name_lists_the_known_and_a_silent_one_says_what_it_looked_at
             iter(ElasticDistributedSampler(5, world=name))
     with pytest.raises(NoAnswerError, match=r"world='environment'.* looked at RANK, WORLD_SIZE"):
         len(ElasticDistributedSampler(5, world="environment"))
-    monkeypatch.setenv("ELASTIC_SAMPLER_PROVIDER", "mpi")
-    with pytest.raises(NoAnswerError, match="ELASTIC_SAMPLER_PROVIDER='mpi': this provider has no"):
+    monkeypatch.setenv("ELASTIC_SAMPLER_PROVIDER", "pmi")
+    with pytest.raises(NoAnswerError, match="ELASTIC_SAMPLER_PROVIDER='pmi': this provider has no"):
         World.detect()
     assert [0] == list(ElasticDistributedSampler(1, world=World(0, 1)))
 
@@ -297,7 +330,7 @@ def test_an_installed_plug_in_is_found_and_chosen(tmp_path: Path) -> None:
         ("import", "ImportError: acme is not here"),
         ("hook", "unknown hook 'elastic_sampler_wrld'"),
         ("name", "two providers named 'acme': one from other-party, one from third-party"),
-        ("ours", "two providers named 'mpi'"),
+        ("ours", "two providers named 'pmi'"),
     ],
 )
 def test_a_broken_plug_in_is_named_with_its_distribution_and_stops_nobody_else(
@@ -308,7 +341,7 @@ def test_a_broken_plug_in_is_named_with_its_distribution_and_stops_nobody_else(
         "import": "raise ImportError('acme is not here')",
         "hook": good.replace("sampler_world", "sampler_wrld"),
     }
-    plugin(tmp_path, "third-party", "mpi" if kind == "ours" else "acme", bad.get(kind, good))
+    plugin(tmp_path, "third-party", "pmi" if kind == "ours" else "acme", bad.get(kind, good))
     if kind == "name":
         plugin(tmp_path, "other-party", "acme", good)
     detected = run(tmp_path, "from elastic_sampler import World; World.detect()")
@@ -326,10 +359,10 @@ def test_a_broken_plug_in_is_named_with_its_distribution_and_stops_nobody_else(
     assert "[1, 3]\n[0, 2]\n" == others.stdout, others.stderr
     shown = run(tmp_path, "from elastic_sampler.cli import main; raise SystemExit(main(['world']))")
     assert 1 == shown.returncode
-    assert told in shown.stdout
+    assert told in " ".join(shown.stdout.split())
 
 
-@pytest.mark.parametrize("name", ["acme", "mpi"])
+@pytest.mark.parametrize("name", ["acme", "pmi"])
 def test_of_two_plug_ins_of_one_name_neither_is_believed_by_that_name(
     name: str, tmp_path: Path
 ) -> None:
@@ -426,7 +459,7 @@ def frameworks_imported_by_detection(directory: Path) -> list[str]:
     for name in FRAMEWORKS:
         package = directory / name
         package.mkdir()
-        for module in ("__init__", "distributed", "MPI"):
+        for module in ("__init__", "distributed", "MPI", "train", "torch"):
             (package / f"{module}.py").write_text("")
     code = (
         "import sys\n"
@@ -444,7 +477,7 @@ def test_detection_imports_no_framework(tmp_path: Path) -> None:
 
 
 def test_the_test_of_frameworks_can_fail(tmp_path: Path) -> None:
-    plugin(tmp_path, "eager", "eager", "import jax.distributed\n" + GOOD.format(rank=0, name="e"))
+    plugin(tmp_path, "eager", "eager", "import jax\n" + GOOD.format(rank=0, name="e"))
 
     assert ["jax"] == frameworks_imported_by_detection(tmp_path)
 
@@ -469,7 +502,8 @@ def test_the_arrows_of_the_design_hold() -> None:
         if path.stem not in ("hookspecs", "plugins"):
             assert "pluggy" not in found, path
         third = {name.split(".")[0] for name in found} - set(sys.stdlib_module_names)
-        assert third <= {"elastic_sampler", "pluggy", "typing_extensions", "numpy", "tqdm"}, path
+        lazy = {"matplotlib", "numpy", "tqdm"}
+        assert third <= {"elastic_sampler", "pluggy", "typing_extensions"} | lazy, path
     for low in ("world", "share", "permutation", "state", "order"):
         found = imports_of(PACKAGE / f"{low}.py")
         assert not {f"elastic_sampler.{name}" for name in ("sampler", "iteration", "cli")} & found

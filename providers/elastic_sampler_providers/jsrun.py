@@ -1,0 +1,23 @@
+"""jsrun of IBM's LSF: `JSM_NAMESPACE_RANK` and `JSM_NAMESPACE_SIZE`.
+
+Reads: the pair, from JSM 10.02 on, in every process that jsrun starts. The batch script on the
+launch node has neither, and is one process.
+
+Source: https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=jsm-jsrun
+"""
+
+from __future__ import annotations
+
+from elastic_sampler import Nearness, World, hookimpl
+
+
+@hookimpl
+def elastic_sampler_world() -> World | None:
+    """The pair, None if neither is set."""
+    return World.from_variables("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", nearness=Nearness.MPI)
+
+
+@hookimpl
+def elastic_sampler_reads() -> list[str]:
+    """What is looked at."""
+    return ["JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"]
