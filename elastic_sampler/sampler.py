@@ -16,6 +16,7 @@ from .errors import (
     RepeatedEpochWarning,
     ResumeWarning,
     StateError,
+    UnsplitShareWarning,
     WorldChangedWarning,
 )
 from .iteration import Iteration, Plan
@@ -23,6 +24,7 @@ from .order import EpochOrder, name_of
 from .orders import Rotation, Sequential, Shuffled
 from .permutation import VERSION as SHUFFLED
 from .share import TAILS, Share, Tail
+from .split import loader_workers
 from .state import State
 from .tracking import Pass, Tracked
 from .whereabouts import Whereabouts, WorldLike
@@ -361,6 +363,15 @@ class ElasticDistributedSampler:
                 f"ask for it after the process group was made",
                 depth=2,
             )
+        if (workers := loader_workers()) > 1:
+            self._warn_once(
+                UnsplitShareWarning,
+                f"the sampler is iterated in one of the {workers} workers of a loader, and each of "
+                f"them gets this rank's whole share: every sample comes {workers} times. Iterate "
+                f"over share.split(worker.id, worker.num_workers, batch_size=...) of "
+                f"sampler.share(), worker being torch.utils.data.get_worker_info()",
+                depth=2,
+            )
         return Iteration.over(self, plan, self._generation)
 
     def _advance(self, count: int, batching: Batching | None = None) -> None:
@@ -407,6 +418,14 @@ class ElasticDistributedSampler:
         if self._tracked is not None:
             iteration.trained = 0
             self._tracked.iteration = iteration
+
+    def _begin_shared(self) -> Iteration[Any] | None:
+        """Begin an iteration over what share() gave out, for a loader that reads it by itself."""
+        if self._planned is None:
+            return None
+        iteration: Iteration[Any] = Iteration.over(self, self._planned, self._generation)
+        self._begin(iteration)
+        return iteration
 
     def _passed(self, iteration: Iteration[Any]) -> None:
         """An iteration came to its end: was it the same shuffled epoch as before?"""
