@@ -396,8 +396,9 @@ class ElasticDistributedSampler:
                 f"advance({count}) would count {trained} {what} of this rank as trained, "
                 f"but only {latest.issued} were issued"
             )
-        latest.trained = trained
-        self._latest, self._planned = latest, None
+        if latest is not self._latest:
+            self._begin(latest)
+        latest.trained, self._planned = trained, None
 
     # What the iterations and tracked passes tell.
 
