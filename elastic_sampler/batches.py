@@ -16,6 +16,7 @@ from typing import overload
 from .checks import integer
 from .order import read
 from .share import LARGEST_CHUNK, Tail
+from .split import Part, split
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,15 @@ class Batches(Sequence[list[int]]):
         joined = read(self.order, range(places[0].start, places[-1].stop, self.world_size))
         ends = list(accumulate(map(len, places)))
         return [joined[end - len(part) : end] for end, part in zip(ends, places, strict=True)]
+
+    def split(self, part: int, parts: int) -> Part[list[int]]:
+        """The batches that one of several processes loads: `part`, `part + parts`, …, lazily.
+
+        Raises:
+            TypeError: An argument is not an integer; it is named.
+            ValueError: `parts` is less than 1, or `part` is outside `[0, parts)`.
+        """
+        return split(self, part, parts)
 
     def ends_step(self, item: int) -> bool:
         """Whether an item is the last of its step: the time for the optimizer."""

@@ -15,6 +15,7 @@ ElasticSamplerWarning (UserWarning)
 ├── IssuedNotTrainedWarning       a state counts what was drawn, not what was trained
 ├── ResumeWarning                 an epoch was set that does not continue the loaded state
 ├── RepeatedEpochWarning          the same shuffled epoch ran twice without `set_epoch`
+├── UnsplitShareWarning           each of several loader workers iterates over the whole share
 ├── UnequalSharesWarning          a global batch is not divisible by the world size
 └── WorldChangedWarning           `len` was told by a lone process, the iteration by several ranks
 ```
@@ -91,6 +92,10 @@ class ResumeWarning(ElasticSamplerWarning):
 
 class RepeatedEpochWarning(ElasticSamplerWarning):
     """One shuffled epoch was iterated to its end twice: `set_epoch` was forgotten."""
+
+
+class UnsplitShareWarning(ElasticSamplerWarning):
+    """A sampler is iterated in one of several loader workers: each gets the whole share."""
 
 
 class UnequalSharesWarning(ElasticSamplerWarning):

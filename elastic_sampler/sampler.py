@@ -16,6 +16,7 @@ from .errors import (
     RepeatedEpochWarning,
     ResumeWarning,
     StateError,
+    UnsplitShareWarning,
     WorldChangedWarning,
 )
 from .iteration import Iteration, Plan
@@ -23,6 +24,7 @@ from .order import EpochOrder, name_of
 from .orders import Rotation, Sequential, Shuffled
 from .permutation import VERSION as SHUFFLED
 from .share import TAILS, Share, Tail
+from .split import loader_workers
 from .state import State
 from .tracking import Pass, Tracked
 from .whereabouts import Whereabouts, WorldLike
@@ -366,6 +368,15 @@ class ElasticDistributedSampler:
                 f"ask for it after the process group was made",
                 depth=2,
             )
+        if (workers := loader_workers()) > 1:
+            self._warn_once(
+                UnsplitShareWarning,
+                f"the sampler is iterated in one of the {workers} workers of a loader, and each of "
+                f"them gets this rank's whole share: every sample comes {workers} times. Iterate "
+                f"over share.split(worker.id, worker.num_workers, batch_size=...) of "
+                f"sampler.share(), worker being torch.utils.data.get_worker_info()",
+                depth=2,
+            )
         return Iteration.over(self, plan, self._generation)
 
     def _advance(self, count: int, batching: Batching | None = None) -> None:
@@ -390,9 +401,9 @@ class ElasticDistributedSampler:
                 f"advance({count}) would count {trained} {what} of this rank as trained, "
                 f"but only {latest.issued} were issued"
             )
-        latest.trained = trained
-        self._settle()
-        self._latest, self._planned = latest, None
+        if latest is not self._latest:
+            self._begin(latest)
+        latest.trained, self._planned = trained, None
 
     # What the iterations and tracked passes tell.
 
@@ -428,6 +439,14 @@ class ElasticDistributedSampler:
         """The epoch that was set is begun: going to another one gives up nothing any more."""
         if self._epoch_was_set:
             self._continues = None
+
+    def _begin_shared(self) -> Iteration[Any] | None:
+        """Begin an iteration over what share() gave out, for a loader that reads it by itself."""
+        if self._planned is None:
+            return None
+        iteration: Iteration[Any] = Iteration.over(self, self._planned, self._generation)
+        self._begin(iteration)
+        return iteration
 
     def _passed(self, iteration: Iteration[Any]) -> None:
         """An iteration came to its end: was it the same shuffled epoch as before?"""

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
 from .order import FullOrder, read
+from .split import split
 
 Tail: TypeAlias = Literal["wrap", "drop", "uneven", "fill"]
 """What happens at the end of an epoch, when the rest does not divide by the world size."""
@@ -116,6 +117,32 @@ class Share(Sequence[int]):
         from .arrays import array
 
         return array(self.order, self.places)
+
+    def split(self, part: int, parts: int, *, batch_size: int = 1) -> Sequence[int]:
+        """The indices that one of several processes loads for this rank.
+
+        Part i holds the batches i, i + parts, … of the share: delivered in turn, as the workers of
+        torch's DataLoader are asked, they are the batches of the share in its order.
+
+        Args:
+            part: Which one, `0 <= part < parts`: a worker's id.
+            parts: How many processes load this share, at least 1.
+            batch_size: Indices of a batch, at least 1; the last batch of the share may have less.
+
+        Returns:
+            A lazy sequence, and a value: it may be pickled. Costs O(1).
+
+        Raises:
+            TypeError: An argument is not an integer; it is named.
+            ValueError: An argument is out of range; it is named.
+
+        Examples:
+            >>> share = Share(range(10), range(10))
+            >>> [list(share.split(worker, 2, batch_size=3)) for worker in range(2)]
+            [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9]]
+        """
+        found = split(self, part, parts, batch_size)
+        return found if found.batch_size > 1 else Share(self.order, self.places[part::parts])
 
     @property
     def padding(self) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from .batches import Batching
 from .checks import integer
 from .errors import LoaderMismatchError
+from .split import draws_indices
 
 if TYPE_CHECKING:
     from .iteration import Iteration
@@ -93,12 +94,14 @@ class Tracked(Generic[Batch]):
         tracked, delivered = Pass(), 0
         with self.sampler._tracking(tracked) as advanced:
             for batch in self._loader:
-                iteration = tracked.iteration = tracked.iteration or advanced()
+                iteration = tracked.iteration or advanced() or self._shared()
+                tracked.iteration = iteration
                 if iteration is None:
                     raise LoaderMismatchError(
                         "the first batch did not come from this sampler: no iterator of it has "
                         "advanced. The loader has another sampler, or was begun before track() "
-                        f"(pass the loader itself, not an iterator). {_CURE}"
+                        "(pass the loader itself, not an iterator), or reads a share() by itself "
+                        f"and was not given a new one for this pass. {_CURE}"
                     )
                 if iteration.plan.batching != self._batching:
                     raise LoaderMismatchError(
@@ -114,7 +117,12 @@ class Tracked(Generic[Batch]):
                     raise LoaderMismatchError(self._counts(delivered, total, "or more"))
                 iteration.trained = min((iteration.trained or 0) + self._size, total)
                 yield batch
+            tracked.iteration = tracked.iteration or self._shared()  # one of no batches
         self._end(tracked.iteration, delivered)
+
+    def _shared(self) -> Iteration[Any] | None:
+        """What share() gave out, where the loader reads that by itself: no iterator advances."""
+        return None if draws_indices(self._loader) else self.sampler._begin_shared()
 
     def _expected(self, total: int) -> tuple[int, int]:
         """How many batches so many items are, without and with a last one that is not whole."""

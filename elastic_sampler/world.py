@@ -17,7 +17,10 @@ from .checks import integer
 from .errors import WorldRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from .jax_worlds import Mesh, Sharding
+    from .torch_worlds import DeviceMesh, ProcessGroup
 
 
 class Nearness(IntEnum):
@@ -142,6 +145,90 @@ class World:
             )
         said = ", ".join(f"{name}={number}" for name, number in numbers.items())
         return cls(numbers[rank], numbers[size], said, nearness)
+
+    # Where ranks hold parts of one model, the data-parallel ones count. The frameworks are imported
+    # in modules of their own.
+
+    @classmethod
+    def from_process_group(cls, group: ProcessGroup) -> World:
+        """The world of a `torch.distributed` process group: its ranks share the data.
+
+        It makes no group and calls no collective.
+
+        Args:
+            group: The data-parallel group that this process is in.
+
+        Raises:
+            WorldRefusedError: This process is not in the group.
+            TypeError: `group` is None. The default group needs no name: it is detected.
+        """
+        from . import torch_worlds
+
+        return torch_worlds.of_process_group(group)
+
+    @classmethod
+    def from_device_mesh(cls, mesh: DeviceMesh, *axes: str) -> World:
+        """The world along the data-parallel axes of a PyTorch `DeviceMesh`.
+
+        Ranks that differ only along other axes (tensor, pipeline, context) get the same rank. It
+        makes no group and calls no collective.
+
+        Args:
+            mesh: The mesh.
+            axes: Names of the axes that divide the data, such as `"dp"`, or `"dp_replicate",
+                "dp_shard"`. They count in the mesh's order. May be left out of a mesh that has
+                one axis only.
+
+        Raises:
+            WorldRefusedError: This process is not in the mesh.
+            ValueError: An axis is not one of the mesh, or none is named where there are several.
+        """
+        from . import torch_worlds
+
+        return torch_worlds.of_device_mesh(mesh, axes)
+
+    @classmethod
+    def from_jax_mesh(cls, mesh: Mesh, *axes: str) -> World:
+        """The world of the *processes* whose devices lie along these axes of a JAX mesh.
+
+        A process may have several devices, and so several places along the axes; processes with
+        the same places (model parallelism) get the same rank. Costs O(devices).
+
+        Args:
+            mesh: The mesh.
+            axes: Names of the axes that the batch is divided along, such as `"data"`. May be left
+                out of a mesh that has one axis only.
+
+        Raises:
+            WorldRefusedError: This process has no device in the mesh, or processes hold parts of
+                the batch that overlap without being the same, or are not equally many.
+            ValueError: An axis is not one of the mesh, or none is named where there are several.
+        """
+        from . import jax_worlds
+
+        return jax_worlds.of_mesh(mesh, axes)
+
+    @classmethod
+    def from_jax_sharding(
+        cls, sharding: Sharding, global_shape: Sequence[int], *, axis: int = 0
+    ) -> World:
+        """The world of the *processes* that a sharded JAX array of batches needs data from.
+
+        As `from_jax_mesh`, for any sharding: what counts are the rows that each process holds.
+        Costs O(devices).
+
+        Args:
+            sharding: How the array is laid over the devices.
+            global_shape: Shape of the whole array, such as `(global_batch_size, features)`.
+            axis: The axis of the array that samples lie along.
+
+        Raises:
+            WorldRefusedError: As `from_jax_mesh`.
+            ValueError: The array has no such axis, or cannot be sharded so.
+        """
+        from . import jax_worlds
+
+        return jax_worlds.of_sharding(sharding, global_shape, axis)
 
 
 def _decimal(name: str, value: str, nearness: Nearness) -> int:

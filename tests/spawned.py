@@ -57,3 +57,8 @@ def put(queue: Any, function: Any, sampler: Any) -> None:
         queue.put(function(sampler))
     except Exception as error:
         queue.put(f"{type(error).__name__}: {error}")
+
+
+def squares(indices: Any) -> list[int]:
+    """What a process of a pool makes of its part, or of a batch."""
+    return [index * index for index in indices]

@@ -281,6 +281,15 @@ def test_advance_to_the_end_of_a_share_finishes_the_epoch_whatever_the_tail() ->
     assert 10 == sampler.state_dict()["position"]
 
 
+def test_a_pass_counted_by_hand_after_a_resumed_one_begins_at_the_start_of_the_epoch() -> None:
+    sampler = ElasticDistributedSampler(100, shuffle=True, world=World(0, 1))
+    sampler.load_state_dict({**sampler.state_dict(), "position": 60, "origin": 0})
+    sampler.advance(len(sampler.share()))
+    assert 100 == len(sampler.share())
+    sampler.advance(5)
+    assert (5, 100) == (sampler.position, len(sampler))  # a resume offset applies once
+
+
 def test_advance_past_the_end_ends_there_and_past_what_was_issued_is_an_error() -> None:
     sampler = sampler_of(10)
     iterator = iter(sampler)
