@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from . import plugins
-from .audit import Audit, Findings, audit
+from .auditing import Audit, Findings, audit
 from .checks import MAX_SAMPLES
 from .errors import ElasticSamplerError
 from .picture import save
 from .plugins import Answer
 from .share import TAILS
-from .simulate import Report, Stage, simulate
+from .simulation import Report, Stage, simulate
 from .world import Nearness, World
 
 SHOWN = 10

@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any, TextIO
 
-from .audit import Audit, audit, counted
+from .auditing import Audit, audit, counted
 from .demo_view import Bar, report
 from .sample_log import Entry, read_log
 

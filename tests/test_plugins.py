@@ -437,6 +437,29 @@ ITERATE = (
 )
 
 
+def test_importing_the_package_loads_nothing_but_itself() -> None:
+    code = "import sys; before = set(sys.modules); import {0}; print(set(sys.modules) - before)"
+
+    def loads(module: str) -> set[str]:
+        command = [sys.executable, "-c", code.format(module)]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        found: set[str] = ast.literal_eval(ran.stdout)
+        return found
+
+    assert {"elastic_sampler"} == loads("elastic_sampler")
+    assert "inspect" in loads("elastic_sampler.world")  # so it can fail
+
+
+def test_functions_are_not_hidden_by_modules() -> None:
+    code = (
+        "import elastic_sampler.cli, elastic_sampler.auditing\n"
+        "from elastic_sampler import *\n"
+        "assert elastic_sampler.audit([], 0).exact and audit is elastic_sampler.audit\n"
+        "assert elastic_sampler.simulate(5, [2]).seen == 5 == simulate(5, [2]).seen\n"
+    )
+    subprocess.run([sys.executable, "-c", code], timeout=60, check=True)
+
+
 def test_iterating_with_an_explicit_world_imports_the_standard_library_only() -> None:
     own = {"elastic_sampler", "__main__"}
 

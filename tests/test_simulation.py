@@ -11,7 +11,7 @@ from strategies import batch_sizes, epochs, histories, sample_counts, seeds, tai
 
 from elastic_sampler import Report, simulate
 from elastic_sampler.share import Tail
-from elastic_sampler.simulate import Round, Stage
+from elastic_sampler.simulation import Round, Stage
 
 
 @given(sample_counts, histories, world_sizes, batch_sizes, tails, seeds, st.booleans(), epochs)
