@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -240,6 +241,7 @@ def test_no_part_of_a_slurm_step_is_a_silent_rank_0_of_1() -> None:
     for variables, told in (
         ({"SLURM_STEP_ID": "0"}, "SLURM_STEP_ID=0 without SLURM_PROCID and SLURM_STEP_NUM_TASKS"),
         ({"SLURM_STEP_NUM_TASKS": "2"}, "SLURM_STEP_ID must be a plain decimal .*, got ''"),
+        ({"SLURM_PROCID": "3", "SLURM_NTASKS_PER_NODE": "4"}, "SLURM_PROCID above 0 .*, got ''"),
         ({**STEP, "SLURM_STEP_ID": "batch"}, "SLURM_STEP_ID must be .*, got 'batch'"),
         ({**STEP, "SLURM_PROCID": "2"}, r"SLURM_PROCID must be in \[0, SLURM_STEP_NUM_TASKS\)"),
         ({**STEP, "SLURM_PROCID": ""}, "SLURM_STEP_NUM_TASKS='2' without SLURM_PROCID"),
@@ -533,7 +535,9 @@ def evidence(variables: dict[str, str]) -> list[str]:
     step = number(variables.get("SLURM_STEP_ID"))
     special = step is not None and step >= 0xFFFFFFF0
     decisive = [name for pair in PAIRS for name in pair[:2]] + ["PALS_RANKID"]
-    decisive += [] if special else ["SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"]
+    if not special:
+        decisive += ["SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"]
+        decisive += ["SLURM_PROCID"] if variables.get("SLURM_PROCID", "").strip("0") else []
     return [name for name in decisive if variables.get(name)]
 
 
@@ -554,3 +558,19 @@ def test_any_environment_gives_a_world_that_a_whole_pair_supports_or_an_error_na
         assert [] == evidence(variables)
     else:
         assert world in whole_pairs(variables)
+
+
+BENCH = Path(__file__).parents[1] / "bench" / "detection.py"
+
+
+@pytest.mark.skipif(not BENCH.exists(), reason="the benchmark is in the checkout only")
+def test_the_benchmark_of_detection_runs() -> None:
+    ran = subprocess.run(
+        [sys.executable, str(BENCH), "--rounds", "1"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert "World(rank=1, size=4, source='PMI_RANK=1, PMI_SIZE=4')" in ran.stdout

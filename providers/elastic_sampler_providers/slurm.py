@@ -22,13 +22,15 @@ FIRST_SPECIAL_STEP = 0xFFFFFFF0
 @hookimpl
 def elastic_sampler_world() -> World | None:
     """The step's rank and size, None in a process that srun did not start."""
-    said = os.environ.get("SLURM_STEP_ID", "")
-    if not (said or os.environ.get("SLURM_STEP_NUM_TASKS")) or _is_special(said):
+    step, rank = os.environ.get("SLURM_STEP_ID", ""), os.environ.get("SLURM_PROCID", "")
+    started = step or os.environ.get("SLURM_STEP_NUM_TASKS")
+    # Outside of steps it is 0, or not there: another rank tells of a step that has been lost.
+    if _is_special(step) or not (started or rank.strip("0")):
         return None
-    if not re.fullmatch("[0-9]{1,18}", said):
+    if not re.fullmatch("[0-9]{1,18}", step):
         raise WorldRefusedError(
-            f"SLURM_STEP_ID must be a plain decimal integer wherever SLURM_STEP_NUM_TASKS is set, "
-            f"got {said[:60]!r}",
+            f"SLURM_STEP_ID must be a plain decimal integer wherever SLURM_STEP_NUM_TASKS or a "
+            f"SLURM_PROCID above 0 is set, got {step[:60]!r}: srun sets all three",
             Nearness.SCHEDULER,
         )
     world = World.from_variables(
@@ -36,7 +38,7 @@ def elastic_sampler_world() -> World | None:
     )
     if world is None:
         raise WorldRefusedError(
-            f"SLURM_STEP_ID={said} without SLURM_PROCID and SLURM_STEP_NUM_TASKS: a step sets all "
+            f"SLURM_STEP_ID={step} without SLURM_PROCID and SLURM_STEP_NUM_TASKS: srun sets all "
             f"three; set the others too, or unset it",
             Nearness.SCHEDULER,
         )
