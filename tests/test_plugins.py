@@ -8,6 +8,8 @@ import pickle
 import re
 import subprocess
 import sys
+import sysconfig
+import venv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -394,20 +396,50 @@ def test_the_plug_in_of_the_documentation_is_built_installed_and_believed(tmp_pa
     page = Path(__file__).parents[1] / "docs" / "how-to" / "write-a-provider.md"
     if find_spec("hatchling") is None or find_spec("pip") is None:
         pytest.skip("needs pip and hatchling to build it")
-    source, target = tmp_path / "source", tmp_path / "target"
+    source = tmp_path / "source"
     source.mkdir()
     for name in ("acme_provider.py", "pyproject.toml"):
         block = re.search(rf"^```\w+\n(# {name}\n.*?)^```$", page.read_text(), re.M | re.S)
         assert block is not None
         (source / name).write_text(block[1])
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps"]
-    install += ["--no-build-isolation", "--target", str(target), str(source)]
-    subprocess.run(install, check=True, capture_output=True, timeout=120)
 
-    code = "from elastic_sampler import World; print(World.detect().source)"
-    assert "ACME_RANK=1, ACME_SIZE=3\n" == run(target, code, ACME_RANK="1", ACME_SIZE="3").stdout
-    half = run(target, code, ACME_RANK="1").stderr.splitlines()[-1]
-    assert "WorldRefusedError: acme: ACME_RANK and ACME_SIZE must be set together" in half
+    # An environment of its own, which also sees what is installed here: nothing is downloaded.
+    environment = tmp_path / "environment"
+    venv.create(environment)
+    python = str(environment / "bin" / "python")
+    (packages,) = environment.glob("lib/python*/site-packages")
+    here = sysconfig.get_path("purelib")
+    (packages / "here.pth").write_text(f"import site; site.addsitedir({here!r})\n")
+    install = [python, "-m", "pip", "install", "-q", "--no-index", "--no-deps"]
+    built = subprocess.run(
+        [*install, "--no-build-isolation", str(source)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert 0 == built.returncode, built.stderr
+    assert (packages / "acme_provider.py").exists()
+
+    def said(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python, *arguments],
+            env={**os.environ, **environ},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    detect = "from elastic_sampler import World; print(World.detect().source)"
+    pair = {"ACME_RANK": "1", "ACME_SIZE": "3"}
+    assert "ACME_RANK=1, ACME_SIZE=3\n" == said("-c", detect, **pair).stdout
+    assert (
+        "WorldRefusedError: acme: ACME_RANK and ACME_SIZE must be set together"
+        in (said("-c", detect, ACME_RANK="1").stderr.splitlines()[-1])
+    )
+    doctor = said("-m", "elastic_sampler", "world", **pair).stdout
+    assert "* acme (elastic-sampler-acme)" in doctor
+    named = {"ELASTIC_SAMPLER_PROVIDER": "acme"}
+    assert "it looked at ACME_RANK, ACME_SIZE" in said("-c", detect, **named).stderr
 
 
 # What is imported, and by whom.

@@ -1,10 +1,10 @@
 """Flux: `FLUX_TASK_RANK` and `FLUX_JOB_SIZE`.
 
-Reads: the pair, in every task of `flux run` and `flux submit`, from flux-core 0.15 on. A batch
+Reads: the pair, in every task that flux-core starts (`flux run`, `flux submit`). A batch
 script (`flux batch`, `flux alloc`) has neither: Flux takes them, and the variables of PMI and
 Slurm, out of the environment there. Flux is a scheduler: other launchers may run inside its tasks.
 
-Source: https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man7/flux-environment.html
+Source: https://github.com/flux-framework/flux-core/blob/4a5e79f/doc/man7/flux-environment.rst
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Horovod: the library when it is initialised, else `HOROVOD_RANK` and `HOROVOD_SIZE`.
 
-Reads: `rank()` and `size()` of whichever binding was imported and initialised, in Horovod 0.20 to
+Reads: `rank()` and `size()` of whichever binding was imported and initialised, as in Horovod
 0.28. They change inside a live process when an elastic job is resized. Else the pair, set by
 `horovodrun` with Gloo; with MPI the variables are the MPI's. Imports and initialises nothing.
 

@@ -1,9 +1,9 @@
 """jsrun of IBM's LSF: `JSM_NAMESPACE_RANK` and `JSM_NAMESPACE_SIZE`.
 
-Reads: the pair, from JSM 10.02 on, in every process that jsrun starts. The batch script on the
-launch node has neither, and is one process.
+Reads: the pair, of the Job Step Manager 10, in every process that jsrun starts. The batch script on
+the launch node has neither, and is one process. Spectrum MPI adds Open MPI's pair, which agrees.
 
-Source: https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=jsm-jsrun
+Source: https://github.com/Lightning-AI/pytorch-lightning/blob/7f0c343/src/lightning/fabric/plugins/environments/lsf.py
 """
 
 from __future__ import annotations

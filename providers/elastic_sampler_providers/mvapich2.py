@@ -1,8 +1,8 @@
 """MVAPICH2's mpirun_rsh and mpiexec: `MV2_COMM_WORLD_RANK` and `MV2_COMM_WORLD_SIZE`.
 
-Reads: the pair, from MVAPICH2 1.9 on. Its Hydra also sets `PMI_RANK` and `PMI_SIZE`, which agree.
+Reads: the pair, of MVAPICH2 2. Its Hydra also sets `PMI_RANK` and `PMI_SIZE`, which agree.
 
-Source: https://mvapich.cse.ohio-state.edu/static/media/mvapich/mvapich2-userguide.html
+Source: https://github.com/huggingface/accelerate/blob/16cb6eb/src/accelerate/utils/environment.py
 """
 
 from __future__ import annotations

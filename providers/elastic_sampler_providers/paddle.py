@@ -3,7 +3,7 @@
 Reads: the pair, set by `python -m paddle.distributed.launch` in Paddle 2 and 3. `ParallelEnv`'s
 `local_rank` is an alias of the global one, and not used.
 
-Source: https://www.paddlepaddle.org.cn/documentation/docs/en/api/paddle/distributed/launch_en.html
+Source: https://www.paddlepaddle.org.cn/documentation/docs/en/api/paddle/distributed/ParallelEnv_en.html
 """
 
 from __future__ import annotations

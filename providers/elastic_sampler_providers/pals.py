@@ -1,6 +1,6 @@
 """PALS, mpiexec of HPE Cray systems: `PALS_RANKID` and `PMI_SIZE`.
 
-Reads: `PALS_RANKID`, which marks the launcher, from PALS 1.0 on; the size is PMI's, since there is
+Reads: `PALS_RANKID`, which marks the launcher (PALS 1); the size is PMI's, since there is
 no PALS_SIZE. `PALS_LOCAL_SIZE` counts the processes of this node, and is no world size.
 
 Source: https://github.com/flux-framework/flux-coral2/blob/main/src/shell/plugins/cray_pals.c

@@ -1,7 +1,7 @@
 """Ray Train: the context of a training function, the only source without a torch trainer.
 
 Reads: `ray.train.get_context()`, in a process where the program has imported `ray.train`, with
-Train V2 (the default from Ray 2.51 on). It raises on the driver. The older context answers 0 of 1
+Train V2 (the default of current Ray 2). It raises on the driver. The older context answers 0 of 1
 outside of a job, too, and is not asked: `TorchTrainer` sets `RANK` and `WORLD_SIZE` there.
 
 Source: https://docs.ray.io/en/latest/train/api/doc/ray.train.v2.api.context.TrainContext.html

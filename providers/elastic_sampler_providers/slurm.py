@@ -1,8 +1,8 @@
 """A Slurm step, which is what srun starts: `SLURM_PROCID` of `SLURM_STEP_NUM_TASKS`.
 
-Reads: the pair, from Slurm 14 on, and `SLURM_STEP_ID`, which says that there is a step. A batch
-script and the shell of salloc have `SLURM_PROCID=0` and `SLURM_NTASKS` (of the whole allocation),
-but no step: each is one process. The interactive step of salloc has a number of its own kind.
+Reads: the pair, and `SLURM_STEP_ID`, which says that there is a step; in Slurm 22. A batch script
+and the shell of salloc have `SLURM_PROCID=0` and `SLURM_NTASKS` (of the whole allocation), but no
+step: each is one process. The interactive step of salloc has a number of its own kind.
 `SLURM_NTASKS` is never a size: in a step that is smaller than its allocation it may be too large.
 
 Source: https://slurm.schedmd.com/srun.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES
