@@ -490,6 +490,19 @@ def test_jax_is_asked_only_once_it_is_initialised_and_its_backend_last(
         assert expected == detect()
 
 
+def test_a_live_mpi_that_is_not_believed_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    for played, told in (
+        (mpi(0, 1), "COMM_WORLD has one process, which proves nothing"),
+        (mpi(0, 2, initialised=False), "MPI is not initialised, or finalised already"),
+        (mpi(0, 2, finalised=True), "MPI is not initialised, or finalised already"),
+        (mpi(0, 2), ""),
+    ):
+        monkeypatch.setitem(sys.modules, "mpi4py.MPI", played)
+        (answer,) = plugins.answers("mpi4py")
+        assert told in " ".join(plugins.notes(answer))
+        assert (told == "") == (plugins.notes(answer) == ())
+
+
 # Fuzzed environments.
 
 KNOWN = sorted(

@@ -13,13 +13,8 @@ import sys
 
 from elastic_sampler import Nearness, World, hookimpl
 
-BINDINGS = (
-    "horovod.torch",
-    "horovod.tensorflow",
-    "horovod.tensorflow.keras",
-    "horovod.keras",
-    "horovod.mxnet",
-)
+BINDINGS = ("horovod.torch", "horovod.tensorflow", "horovod.mxnet")
+"""Those of Keras and Spark import one of these."""
 
 
 @hookimpl
