@@ -29,7 +29,7 @@ class Nearness(IntEnum):
     HINT = 0
     """Bare `RANK` and `WORLD_SIZE`, which on some platforms count nodes."""
     SCHEDULER = 1
-    """A Slurm step: the outermost, everything else may run inside one of its tasks."""
+    """A step of Slurm or Flux: the outermost, everything else may run inside one of its tasks."""
     PMI = 2
     """The names that several launchers share: `PMI_RANK` and `PMI_SIZE`."""
     MPI = 3

@@ -537,6 +537,39 @@ def test_the_test_of_frameworks_can_fail(tmp_path: Path) -> None:
     assert ["jax"] == frameworks_imported_by_detection(tmp_path)
 
 
+def started_by_detection(directory: Path) -> list[str]:
+    """What detection starts or connects to in a fresh process, by the interpreter's own audit."""
+    code = (
+        "import sys, threading\n"
+        "from elastic_sampler import World\n"
+        "kinds, seen = ('socket.', 'subprocess.', 'os.fork', 'os.exec', 'os.posix_spawn', "
+        "'os.system', 'os.putenv', 'os.unsetenv'), []\n"
+        "sys.addaudithook(lambda event, _: seen.append(event) if event.startswith(kinds) else 0)\n"
+        "World.detect()\n"
+        "print(sorted({*seen, *map(str, threading.enumerate()[1:])}))"
+    )
+    found: list[str] = ast.literal_eval(run(directory, code).stdout)
+    return found
+
+
+def test_detection_starts_nothing_connects_nowhere_and_sets_no_variable(tmp_path: Path) -> None:
+    assert [] == started_by_detection(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("does", "seen"),
+    [
+        ("import socket; socket.socket()", "socket.__new__"),
+        ("import os; os.environ['RANK'] = '0'", "os.putenv"),
+        ("import subprocess; subprocess.run(['true'])", "subprocess.Popen"),
+    ],
+)
+def test_the_test_of_what_detection_starts_can_fail(does: str, seen: str, tmp_path: Path) -> None:
+    plugin(tmp_path, "eager", "eager", f"{does}\n" + GOOD.format(rank=0, name="e"))
+
+    assert seen in started_by_detection(tmp_path)
+
+
 def imports_of(path: Path) -> set[str]:
     """The modules that a file imports, relative ones written out."""
     found = set()
