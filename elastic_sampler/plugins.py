@@ -223,8 +223,9 @@ def choose(found: Sequence[Answer]) -> Answer | None:
         if other.world is None and _is_lonely(nearest.world):
             raise _refused(other)
         if other.world is not None and _contradicts(nearest.world, other.world):
+            one, two = _said(nearest.provider, nearest.world), _said(other.provider, other.world)
             why = _LONELY if _is_lonely(nearest.world) else _OTHER
-            raise WorldConflictError(f"{_said(nearest)}, but {_said(other)}: {why}; {_CURE}")
+            raise WorldConflictError(f"{one}, but {two}: {why}; {_CURE}")
     return nearest
 
 
@@ -264,12 +265,9 @@ def _refused(answer: Answer) -> WorldRefusedError:
     return told
 
 
-def _said(answer: Answer) -> str:
-    world = answer.world
-    if world is None:
-        return f"{answer.provider} has no world"
+def _said(provider: str, world: World) -> str:
     return (
-        f"{answer.provider} says rank {world.rank} of {world.size} ({world.source}; evidence: "
+        f"{provider} says rank {world.rank} of {world.size} ({world.source}; evidence: "
         f"{world.nearness.name})"
     )
 
