@@ -316,7 +316,8 @@ class ElasticDistributedSampler:
         `state_dict()` then reports that. A batch counts as soon as it is handed to the loop.
 
         Args:
-            loader: Whatever delivers this sampler's indices in batches, prefetching or not.
+            loader: Whatever delivers this sampler's indices in batches, prefetching or not; or what
+                `share()` gave out since the last pass, read by the loader itself.
             batch_size: How many indices of this rank a batch has, the last one apart. By default
                 `loader.batch_size`; a loader whose `batch_size` is None delivers one at a time.
             progress: Whether to show a bar of the batches that are left, with tqdm.

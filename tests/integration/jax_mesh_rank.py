@@ -15,7 +15,13 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from elastic_sampler import ElasticBatchSampler, ElasticDistributedSampler, World, WorldRefusedError
+from elastic_sampler import (
+    ElasticBatchSampler,
+    ElasticDistributedSampler,
+    Nearness,
+    World,
+    WorldRefusedError,
+)
 
 PORT, RANK = int(sys.argv[1]), int(sys.argv[2])
 N, G = 100, 8
@@ -44,6 +50,7 @@ def worlds() -> dict[str, Any]:
     devices = np.array(jax.devices())
     data_model = jax.make_mesh((2, 4), ("data", "model"))
     sharding = NamedSharding(data_model, P("data"))
+    assert World.from_jax_mesh(data_model, "data").nearness is Nearness.EXPLICIT
     return {
         "data 2, model 4": both(data_model, "data"),
         "data 4, model 2": both(jax.make_mesh((4, 2), ("data", "model")), "data"),

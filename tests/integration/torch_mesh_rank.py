@@ -20,6 +20,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from elastic_sampler import (
     ElasticBatchSampler,
     ElasticDistributedSampler,
+    Nearness,
     SampleLog,
     World,
     WorldRefusedError,
@@ -74,6 +75,8 @@ def worlds() -> dict[str, Any]:
         "axis twice": told(lambda: World.from_device_mesh(pp_dp_tp, "dp", "dp")),
     }
     assert before == groups(), "a group was made"
+    assert World.from_device_mesh(hsdp, "shard").nearness is Nearness.EXPLICIT
+    assert World.from_process_group(hsdp.get_group("tp")).nearness is Nearness.EXPLICIT
     found["share"] = shared(pp_dp_tp)
     found["pickled"] = pickled(pp_dp_tp)
     return found
