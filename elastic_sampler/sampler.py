@@ -404,6 +404,7 @@ class ElasticDistributedSampler:
             )
         if latest is not self._latest:
             self._begin(latest)
+        self._settle()
         latest.trained, self._planned = trained, None
 
     # What the iterations and tracked passes tell.
