@@ -63,7 +63,8 @@ if TYPE_CHECKING:
 
 __version__: str
 
-_HOMES = {
+# No module may have the name of something in it that is public: it would hide that.
+_NAMES = {
     "auditing": "Audit EpochAudit Findings audit",
     "batch_sampler": "ElasticBatchSampler",
     "batches": "Batches Batching",
@@ -87,9 +88,9 @@ _HOMES = {
     "whereabouts": "WorldLike",
     "world": "Nearness World",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = sorted([*_HOME_OF, "__version__"])
+__all__ = sorted([*_MODULES, "__version__"])
 
 
 def __getattr__(name: str) -> object:
@@ -99,9 +100,9 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("elastic-sampler")
-    if name not in _HOME_OF:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+    found = getattr(import_module(f".{_MODULES[name]}", __name__), name)
     globals()[name] = found
     return found
 

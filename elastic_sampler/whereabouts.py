@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -84,6 +83,8 @@ class Whereabouts:
     def __getstate__(self) -> dict[str, Any]:
         given = self.given
         if callable(given) and not isinstance(given, World):
+            import pickle
+
             try:
                 pickle.dumps(given)
             except Exception as error:
