@@ -31,7 +31,7 @@ from .errors import (
     WorldLostError,
     WorldRefusedError,
 )
-from .order import EpochOrder, FullOrder
+from .order import EpochOrder, FullOrder, LazyOrder
 from .permutation import Permutation
 from .plugins import register, unregister
 from .sample_log import SampleLog
@@ -54,6 +54,7 @@ __all__ = [
     "EpochOrder",
     "FullOrder",
     "IssuedNotTrainedWarning",
+    "LazyOrder",
     "LoaderMismatchError",
     "Nearness",
     "NoAnswerError",

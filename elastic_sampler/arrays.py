@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from .order import FullOrder, laps, sliced
+from .order import LazyOrder, laps, sliced
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -95,7 +95,7 @@ def array(order: Sequence[int], places: range) -> Any:
     for lap in laps(places, len(order)):
         for begin in range(0, len(lap), CHUNK):
             chunk = lap[begin : begin + CHUNK]
-            make = order.array if isinstance(order, FullOrder) else partial(sliced, order)
+            make = order.array if isinstance(order, LazyOrder) else partial(sliced, order)
             found[done : done + len(chunk)] = make(chunk)
             done += len(chunk)
     return found

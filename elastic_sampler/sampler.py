@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex, TypeVar, cast
 
 from .batches import Batching
 from .checks import integer, num_samples
@@ -194,8 +194,9 @@ class ElasticDistributedSampler:
         return self._iterate()
 
     def __repr__(self) -> str:
+        kind = self._kind(self.epoch)
         return (
-            f"{type(self).__name__}(epoch={self.epoch}, order={self._kind()!r}, seed={self._seed}, "
+            f"{type(self).__name__}(epoch={self.epoch}, order={kind!r}, seed={self._seed}, "
             f"tail={self._tail!r}, world={self._whereabouts.given!r})"
         )
 
@@ -460,7 +461,7 @@ class ElasticDistributedSampler:
         known = self._known_order
         if self._custom is not None:
             if known is None or known[0] != epoch:
-                known = (epoch, self._custom(epoch))
+                known = (epoch, cast("Sequence[int]", self._custom(epoch)))
         else:
             length = self._dataset if isinstance(self._dataset, int) else len(self._dataset)
             if known is None or known[0] != epoch or len(known[1]) != length:
@@ -495,13 +496,13 @@ class ElasticDistributedSampler:
             batching=batching,
         )
 
-    def _kind(self) -> str:
+    def _kind(self, epoch: int) -> str:
         if self._custom is not None:
-            return name_of(self._custom)
+            return name_of(self._custom, epoch)
         return SHUFFLED if self._shuffle else "sequential"
 
     def _state(self, epoch: int, position: int, length: int, origin: int | None) -> State:
-        return State(epoch, position, length, self._seed, self._kind(), origin)
+        return State(epoch, position, length, self._seed, self._kind(epoch), origin)
 
     def _whole_state(self) -> State:
         if self._latest is not None:
@@ -517,7 +518,7 @@ class ElasticDistributedSampler:
             return _ResumePoint(state.epoch + 1, finished=state)
         if not state.begun:
             return _ResumePoint(state.epoch)
-        here = {"num_samples": len(self._order(state.epoch)), "order": self._kind()}
+        here = {"num_samples": len(self._order(state.epoch)), "order": self._kind(state.epoch)}
         if self._custom is None and self._shuffle:
             here["seed"] = self._seed
         for name, value in here.items():
