@@ -15,7 +15,7 @@ from walks import in_order_of_visits, ranks_of, walk
 
 from elastic_sampler import EpochOrder, FullOrder, LazyOrder, Share, simulate
 from elastic_sampler.order import find, has, name_of
-from elastic_sampler.orders import Sequential, Shuffled
+from elastic_sampler.orders import Sequential, Shuffled, Weighted
 from elastic_sampler.share import Tail
 
 
@@ -36,6 +36,10 @@ ORDERS: dict[str, Make] = {
     "sequential": lambda n, seed: Sequential(n),
     "shuffled": lambda n, seed: Shuffled(n, seed),
     "one's own": lambda n, seed: Backwards(n),
+    "weighted": lambda n, seed: Weighted([*range(n), 5], n, seed=seed),
+    "weighted, without replacement": lambda n, seed: Weighted(
+        [i % 3 for i in range(n + 2)], replacement=False, seed=seed
+    ),
 }
 
 each_order = pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""Draw what each order does: one PNG per how-to page, from the orders themselves.
+
+usage: python docs/assets/pictures.py [DIRECTORY]    (needs the extra `plot`)
+
+Each picture has the positions of an epoch from left to right and the sample indices from bottom to
+top: a dot is what is dealt when.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import matplotlib as mpl
+
+mpl.use("agg")
+import matplotlib.pyplot as plt
+
+from elastic_sampler.orders import Weighted
+
+Axes: TypeAlias = Any
+COLOURS = ["#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860"]
+
+
+def dots(axes: Axes, title: str, samples: Sequence[int], group: Callable[[int], int]) -> None:
+    """One dot for each position, its colour that of the sample's group."""
+    colours = [COLOURS[group(sample) % len(COLOURS)] for sample in samples]
+    axes.scatter(range(len(samples)), samples, s=6, c=colours)
+    axes.set_title(title, fontsize=9)
+    axes.set_xlabel("position in the epoch")
+    axes.set_ylabel("sample index")
+
+
+def weighted(one: Axes, other: Axes) -> None:
+    """A rare class, as it lies and balanced."""
+    sizes = [150, 30, 20]
+    classes = [label for label, size in enumerate(sizes) for _ in range(size)]
+    dots(one, "as the data lies: 150, 30 and 20 of three classes", range(200), classes.__getitem__)
+    weights = [1 / sizes[label] for label in classes]
+    drawn = list(Weighted(weights, seed=0)(0))
+    counts = [sum(classes[sample] == label for sample in drawn) for label in range(3)]
+    title = "Weighted by 1 / size: {}, {} and {} draws".format(*counts)
+    dots(other, title, drawn, classes.__getitem__)
+
+
+PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
+    "weighted": weighted,
+}
+
+
+def draw(directory: Path) -> None:
+    """Write all pictures to a directory."""
+    plt.rcParams.update({"font.size": 8})
+    for name, picture in PICTURES.items():
+        figure, axes = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
+        picture(*axes)
+        figure.savefig(directory / f"{name}.png", dpi=110, metadata={"Software": None})
+        plt.close(figure)
+
+
+if __name__ == "__main__":
+    draw(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent)
