@@ -55,8 +55,12 @@ class Rounds:
 
     def take(self, places: range) -> Any:
         """The samples at `places`, as an array of unsigned 64-bit words."""
+        return self.gather(self._np.arange(places.start, places.stop, places.step))
+
+    def gather(self, positions: Any) -> Any:
+        """The samples at any positions, as an array of unsigned 64-bit words."""
         np = self._np
-        samples = self._once(np.arange(places.start, places.stop, places.step, dtype=np.uint64))
+        samples = self._once(np.asarray(positions, dtype=np.uint64))
         walk = np.flatnonzero(samples >= self._n)
         while walk.size:
             samples[walk] = again = self._once(samples[walk])

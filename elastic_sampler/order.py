@@ -68,6 +68,10 @@ class FullOrder(LazyOrder[int]):
     def at(self, position: int) -> int:
         """The sample index at `position`, `0 <= position < len(self)`."""
 
+    def gather(self, positions: Any) -> Any:
+        """The sample indices at any positions: a list or an array of them. Costs O(len)."""
+        return [self.at(position) for position in positions]
+
     @abstractmethod
     def position(self, sample: int) -> int:
         """The position of `sample`, `0 <= sample < len(self)`: the inverse of `at`."""

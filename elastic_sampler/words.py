@@ -42,6 +42,10 @@ class Words:
             gamma ^= 0xAAAAAAAAAAAAAAAA
         return cls(key & _MASK, gamma)
 
+    def at(self, number: int) -> int:
+        """The word of a number."""
+        return self.take(range(number, number + 1))[0]
+
     def take(self, numbers: range) -> list[int]:
         """The words of these numbers, each below 2**64."""
         start, gamma = self.start, self.gamma

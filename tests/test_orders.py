@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import epochs, histories, seeds, tails, world_sizes
 from walks import in_order_of_visits, ranks_of, walk
 
 from elastic_sampler import EpochOrder, FullOrder, LazyOrder, Share, simulate
 from elastic_sampler.order import find, has, name_of
-from elastic_sampler.orders import Sequential, Shuffled, Weighted
+from elastic_sampler.orders import Concat, Mixture, Sequential, Shuffled, Subset, Weighted
 from elastic_sampler.share import Tail
 
 
@@ -40,12 +40,24 @@ ORDERS: dict[str, Make] = {
     "weighted, without replacement": lambda n, seed: Weighted(
         [i % 3 for i in range(n + 2)], replacement=False, seed=seed
     ),
+    "subset": lambda n, seed: Subset([3 * i % n for i in range(n)], Shuffled(n, seed)),
+    "subset, a range": lambda n, seed: Subset(range(5, 5 + 2 * n, 2), Shuffled(n, seed)),
+    "concat": lambda n, seed: Concat(
+        {"a": (n, Shuffled(n, seed)), "b": (0, Sequential(0)), "c": (3, Weighted([1, 0, 2], 2))}
+    ),
+    "mixture": lambda n, seed: Mixture(
+        {"a": (n + 1, 2), "b": (5, 0.5), "c": (7, 0), "d": (n // 2 + 1, 1)}, n, seed=seed
+    ),
+    "mixture, whole": lambda n, seed: Mixture(
+        {"a": (n // 8 + 1, 1), "b": (3, 98)}, seed=seed, shuffle=False
+    ),
 }
 
 each_order = pytest.mark.parametrize(
     "make", [pytest.param(m, id=name) for name, m in ORDERS.items()]
 )
 sizes = st.integers(0, 60)
+few = settings(max_examples=30)  # of each law for each order
 
 
 def places_of(order: EpochOrder, epoch: int) -> list[Any]:
@@ -55,6 +67,7 @@ def places_of(order: EpochOrder, epoch: int) -> list[Any]:
 
 
 @each_order
+@few
 @given(n=sizes, size=world_sizes, tail=tails, seed=seeds, epoch=epochs)
 def test_batch_in_each_step_the_ranks_together_visit_consecutive_positions(
     make: Make, n: int, size: int, tail: Tail, seed: int, epoch: int
@@ -70,6 +83,7 @@ def test_batch_in_each_step_the_ranks_together_visit_consecutive_positions(
 
 
 @each_order
+@few
 @given(n=sizes, history=histories, last=world_sizes, tail=tails, seed=seeds, epoch=epochs)
 def test_exactly_once_every_position_whatever_the_history_of_resizes(
     make: Make,
@@ -97,6 +111,7 @@ def test_exactly_once_every_position_whatever_the_history_of_resizes(
 
 
 @each_order
+@few
 @given(n=sizes, size=world_sizes, tail=tails, seed=seeds, epoch=epochs)
 def test_agreement_all_ranks_take_the_same_number_of_steps_and_len_says_it(
     make: Make, n: int, size: int, tail: Tail, seed: int, epoch: int
@@ -110,6 +125,7 @@ def test_agreement_all_ranks_take_the_same_number_of_steps_and_len_says_it(
 
 
 @each_order
+@few
 @given(n=sizes, size=world_sizes, seed=seeds, epoch=epochs, data=st.data())
 def test_resume_in_a_fresh_process_continues_the_same_epoch_and_the_next(
     make: Make, n: int, size: int, seed: int, epoch: int, data: st.DataObject
@@ -132,6 +148,7 @@ def test_resume_in_a_fresh_process_continues_the_same_epoch_and_the_next(
 
 
 @each_order
+@few
 @given(n=sizes, size=world_sizes, tail=tails, seed=seeds, data=st.data())
 def test_purity_reading_changes_nothing(
     make: Make, n: int, size: int, tail: Tail, seed: int, data: st.DataObject
@@ -157,6 +174,7 @@ def test_purity_reading_changes_nothing(
 
 
 @each_order
+@few
 @given(n=sizes, seed=seeds, epoch=epochs, data=st.data())
 def test_an_order_reads_the_same_by_items_and_by_slices_and_after_pickling(
     make: Make, n: int, seed: int, epoch: int, data: st.DataObject
@@ -179,6 +197,7 @@ def test_an_order_reads_the_same_by_items_and_by_slices_and_after_pickling(
 
 
 @each_order
+@few
 @given(n=sizes, seed=seeds, epoch=epochs)
 def test_where_a_sample_is_can_be_found_in_every_order(
     make: Make, n: int, seed: int, epoch: int

@@ -18,7 +18,7 @@ import matplotlib as mpl
 mpl.use("agg")
 import matplotlib.pyplot as plt
 
-from elastic_sampler.orders import Weighted
+from elastic_sampler.orders import Concat, Mixture, Sequential, Shuffled, Subset, Weighted
 
 Axes: TypeAlias = Any
 COLOURS = ["#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860"]
@@ -45,7 +45,36 @@ def weighted(one: Axes, other: Axes) -> None:
     dots(other, title, drawn, classes.__getitem__)
 
 
+def subset(one: Axes, other: Axes) -> None:
+    """Some samples of a set, and two sets in a row."""
+    dots(one, "Subset(range(0, 200, 3), Shuffled(67))", list(thirds(0)), lambda sample: sample % 3)
+    order = Concat({"easy": (120, Shuffled(120)), "hard": (80, Sequential(80))})
+    dots(other, "Concat: easy, shuffled; then hard, as it lies", order(0), lambda s: s >= 120)
+
+
+thirds = Subset(range(0, 200, 3), Shuffled(67))
+
+
+def mixture(one: Axes, other: Axes) -> None:
+    """Three parts, and how exact their proportions are."""
+    sizes, weights = {"web": 120, "code": 60, "maths": 20}, {"web": 7, "code": 2, "maths": 1}
+    order = Mixture({name: (sizes[name], weights[name]) for name in sizes}, 200, seed=0)
+    names = list(sizes)
+    dots(one, "Mixture 7 : 2 : 1", order(0), lambda s: names.index(order.part_of(s)[0]))
+    drawn = [order.part_of(sample)[0] for sample in order(0)]
+    random = Weighted([weights[name] for name in names], 200, seed=0)(0)
+    for colour, name in zip(COLOURS, names, strict=False):
+        for row, style in ((drawn, "-"), ([names[i] for i in random], ":")):
+            counts = [row[i : i + 20].count(name) for i in range(0, 200, 20)]
+            other.plot(counts, style, color=colour, linewidth=1.2)
+    other.set_title("Mixture (lines) and independent draws (dotted)", fontsize=9)
+    other.set_xlabel("global batch of 20")
+    other.set_ylabel("samples of the part in it")
+
+
 PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
+    "mixture": mixture,
+    "subset": subset,
     "weighted": weighted,
 }
 

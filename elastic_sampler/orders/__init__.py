@@ -9,11 +9,29 @@ from .sequential import Rotation, Sequential
 from .shuffled import Shuffled
 
 if TYPE_CHECKING:
+    from .concat import Concat
+    from .mixture import Draw, Mixture
+    from .subset import Subset
     from .weighted import Weighted
 
-__all__ = ["Rotation", "Sequential", "Shuffled", "Weighted"]
+__all__ = [
+    "Concat",
+    "Draw",
+    "Mixture",
+    "Rotation",
+    "Sequential",
+    "Shuffled",
+    "Subset",
+    "Weighted",
+]
 
-_REACHED_LAZILY = {"Weighted": "weighted"}
+_REACHED_LAZILY = {
+    "Concat": "concat",
+    "Draw": "mixture",
+    "Mixture": "mixture",
+    "Subset": "subset",
+    "Weighted": "weighted",
+}
 
 
 def __getattr__(name: str) -> object:
