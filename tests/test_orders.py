@@ -15,7 +15,15 @@ from walks import in_order_of_visits, ranks_of, walk
 
 from elastic_sampler import EpochOrder, FullOrder, LazyOrder, Share, simulate
 from elastic_sampler.order import find, has, name_of
-from elastic_sampler.orders import Concat, Mixture, Sequential, Shuffled, Subset, Weighted
+from elastic_sampler.orders import (
+    BlockShuffled,
+    Concat,
+    Mixture,
+    Sequential,
+    Shuffled,
+    Subset,
+    Weighted,
+)
 from elastic_sampler.share import Tail
 
 
@@ -39,6 +47,10 @@ ORDERS: dict[str, Make] = {
     "weighted": lambda n, seed: Weighted([*range(n), 5], n, seed=seed),
     "weighted, without replacement": lambda n, seed: Weighted(
         [i % 3 for i in range(n + 2)], replacement=False, seed=seed
+    ),
+    "block shuffled": lambda n, seed: BlockShuffled(n, 7, seed=seed, window=3),
+    "block shuffled, of sizes": lambda n, seed: BlockShuffled(
+        3 * n, [*range(n)[::2], 3 * n - sum(range(n)[::2])] if n < 7 else [n, 2 * n], seed=seed
     ),
     "subset": lambda n, seed: Subset([3 * i % n for i in range(n)], Shuffled(n, seed)),
     "subset, a range": lambda n, seed: Subset(range(5, 5 + 2 * n, 2), Shuffled(n, seed)),

@@ -18,7 +18,15 @@ import matplotlib as mpl
 mpl.use("agg")
 import matplotlib.pyplot as plt
 
-from elastic_sampler.orders import Concat, Mixture, Sequential, Shuffled, Subset, Weighted
+from elastic_sampler.orders import (
+    BlockShuffled,
+    Concat,
+    Mixture,
+    Sequential,
+    Shuffled,
+    Subset,
+    Weighted,
+)
 
 Axes: TypeAlias = Any
 COLOURS = ["#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860"]
@@ -72,7 +80,15 @@ def mixture(one: Axes, other: Axes) -> None:
     other.set_ylabel("samples of the part in it")
 
 
+def block_shuffled(one: Axes, other: Axes) -> None:
+    """Blocks of 20 in windows of 3, and a full shuffle."""
+    title = "BlockShuffled(200, block_size=20, window=3)"
+    dots(one, title, BlockShuffled(200, 20, window=3)(0), lambda sample: sample // 20)
+    dots(other, "Shuffled(200)", Shuffled(200)(0), lambda sample: sample // 20)
+
+
 PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
+    "block-shuffled": block_shuffled,
     "mixture": mixture,
     "subset": subset,
     "weighted": weighted,

@@ -9,12 +9,14 @@ from .sequential import Rotation, Sequential
 from .shuffled import Shuffled
 
 if TYPE_CHECKING:
+    from .block_shuffled import BlockShuffled
     from .concat import Concat
     from .mixture import Draw, Mixture
     from .subset import Subset
     from .weighted import Weighted
 
 __all__ = [
+    "BlockShuffled",
     "Concat",
     "Draw",
     "Mixture",
@@ -26,6 +28,7 @@ __all__ = [
 ]
 
 _REACHED_LAZILY = {
+    "BlockShuffled": "block_shuffled",
     "Concat": "concat",
     "Draw": "mixture",
     "Mixture": "mixture",

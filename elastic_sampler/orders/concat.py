@@ -33,7 +33,7 @@ class Concat:
         >>> from elastic_sampler.orders import Sequential, Shuffled
         >>> order = Concat({"easy": (3, Sequential(3)), "hard": (4, Shuffled(4, seed=0))})
         >>> list(order(0)), order.part_of(5)
-        ([0, 1, 2, 3, 4, 5, 6], ('hard', 2))
+        ([0, 1, 2, 5, 4, 6, 3], ('hard', 2))
     """
 
     def __init__(self, parts: Mapping[str, tuple[int, EpochOrder]]) -> None:

@@ -88,7 +88,7 @@ class Mixture:
     Examples:
         >>> order = Mixture({"web": (1000, 0.7), "code": (500, 0.2), "maths": (50, 0.1)})
         >>> order.period, order.counts(0), len(order(0))
-        (10, {'web': 7, 'code': 2, 'maths': 1}, 25000)
+        (10, {'web': 7, 'code': 2, 'maths': 1}, 2500)
         >>> [order(0).draw(p).part for p in range(10)].count("web")
         7
     """

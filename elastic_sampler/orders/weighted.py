@@ -56,7 +56,7 @@ class Weighted:
     Examples:
         >>> order = Weighted([1, 0, 3], num_samples=8, seed=0)
         >>> list(order(0)), list(order(1))
-        ([2, 2, 2, 0, 0, 2, 2, 0], [2, 2, 2, 2, 2, 2, 0, 2])
+        ([2, 2, 2, 0, 2, 2, 2, 2], [0, 2, 0, 2, 0, 2, 0, 2])
     """
 
     def __init__(
