@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -18,6 +19,7 @@ from elastic_sampler.order import find, has, name_of
 from elastic_sampler.orders import (
     BlockShuffled,
     Concat,
+    FromSampler,
     Mixture,
     Sequential,
     Shuffled,
@@ -37,6 +39,27 @@ class Backwards:
         return list(range(self.num_samples))[::-1]
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """A sampler as a user would write one, which draws from a global generator."""
+
+    num_samples: int
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(random.choices(range(self.num_samples + 1), k=self.num_samples))
+
+
+@dataclass(frozen=True)
+class Batching:
+    """A sampler that gives batches, of no number that is known before."""
+
+    num_samples: int
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for start in range(random.randrange(5), self.num_samples, 4):
+            yield list(range(start, start + random.randrange(1, 5)))
+
+
 Make: TypeAlias = Callable[[int, int], EpochOrder]
 """(a size, a seed) -> an order of about that size."""
 
@@ -52,6 +75,8 @@ ORDERS: dict[str, Make] = {
     "block shuffled, of sizes": lambda n, seed: BlockShuffled(
         3 * n, [*range(n)[::2], 3 * n - sum(range(n)[::2])] if n < 7 else [n, 2 * n], seed=seed
     ),
+    "from a sampler": lambda n, seed: FromSampler(Sampling(n), seed=seed),
+    "from a sampler, batches": lambda n, seed: FromSampler(Batching(n), seed=seed),
     "subset": lambda n, seed: Subset([3 * i % n for i in range(n)], Shuffled(n, seed)),
     "subset, a range": lambda n, seed: Subset(range(5, 5 + 2 * n, 2), Shuffled(n, seed)),
     "concat": lambda n, seed: Concat(

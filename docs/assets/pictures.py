@@ -8,8 +8,9 @@ top: a dot is what is dealt when.
 
 from __future__ import annotations
 
+import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ import matplotlib.pyplot as plt
 from elastic_sampler.orders import (
     BlockShuffled,
     Concat,
+    FromSampler,
     Mixture,
     Sequential,
     Shuffled,
@@ -87,8 +89,25 @@ def block_shuffled(one: Axes, other: Axes) -> None:
     dots(other, "Shuffled(200)", Shuffled(200)(0), lambda sample: sample // 20)
 
 
+class Choices:
+    """A sampler of one's own."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(random.choices(range(200), range(200), k=200))
+
+
+def from_sampler(one: Axes, other: Axes) -> None:
+    """What a sampler gives, and what three ranks get of it."""
+    samples = list(FromSampler(Choices())(0))
+    dots(one, "what a sampler gives in an epoch", samples, lambda sample: 0)
+    other.scatter(range(200), samples, s=6, c=[COLOURS[p % 3] for p in range(200)])
+    other.set_title("FromSampler: the same, dealt to three ranks", fontsize=9)
+    other.set_xlabel("position in the epoch")
+
+
 PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
     "block-shuffled": block_shuffled,
+    "from-sampler": from_sampler,
     "mixture": mixture,
     "subset": subset,
     "weighted": weighted,

@@ -11,6 +11,7 @@ from .shuffled import Shuffled
 if TYPE_CHECKING:
     from .block_shuffled import BlockShuffled
     from .concat import Concat
+    from .from_sampler import FromSampler
     from .mixture import Draw, Mixture
     from .subset import Subset
     from .weighted import Weighted
@@ -19,6 +20,7 @@ __all__ = [
     "BlockShuffled",
     "Concat",
     "Draw",
+    "FromSampler",
     "Mixture",
     "Rotation",
     "Sequential",
@@ -31,6 +33,7 @@ _REACHED_LAZILY = {
     "BlockShuffled": "block_shuffled",
     "Concat": "concat",
     "Draw": "mixture",
+    "FromSampler": "from_sampler",
     "Mixture": "mixture",
     "Subset": "subset",
     "Weighted": "weighted",

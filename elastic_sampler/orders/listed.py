@@ -36,3 +36,28 @@ class Listed(LazyOrder[int]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} indices)"
+
+
+@dataclass(frozen=True)
+class ListedBatches(LazyOrder[list[int]]):
+    """Whole batches, in two columns.
+
+    Attributes:
+        column: The indices of all batches, one batch after the other.
+        ends: Where in the column each batch begins, and where the last one ends.
+    """
+
+    column: array[int]
+    ends: array[int]
+
+    def __len__(self) -> int:
+        """How many batches there are."""
+        return len(self.ends) - 1
+
+    def take(self, places: range) -> list[list[int]]:
+        """The batches at `places`. Costs what they hold."""
+        ends = self.ends
+        return [self.column[ends[place] : ends[place + 1]].tolist() for place in places]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} batches, {len(self.column)} indices)"
