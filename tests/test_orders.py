@@ -20,6 +20,7 @@ from elastic_sampler.orders import (
     BlockShuffled,
     Concat,
     FromSampler,
+    Grouped,
     Mixture,
     Sequential,
     Shuffled,
@@ -77,6 +78,13 @@ ORDERS: dict[str, Make] = {
     ),
     "from a sampler": lambda n, seed: FromSampler(Sampling(n), seed=seed),
     "from a sampler, batches": lambda n, seed: FromSampler(Batching(n), seed=seed),
+    "grouped": lambda n, seed: Grouped([i * i % 5 for i in range(n)], 3, seed=seed),
+    "grouped, whole": lambda n, seed: Grouped(
+        [i * i % 5 for i in range(n)], {0: 1, 1: 4, 4: 6}, seed=seed, drop_last=True
+    ),
+    "grouped, by length": lambda n, seed: Grouped.by_length(
+        [i % 11 for i in range(n)], token_budget=30, buckets=4, seed=seed
+    ),
     "subset": lambda n, seed: Subset([3 * i % n for i in range(n)], Shuffled(n, seed)),
     "subset, a range": lambda n, seed: Subset(range(5, 5 + 2 * n, 2), Shuffled(n, seed)),
     "concat": lambda n, seed: Concat(

@@ -23,6 +23,7 @@ from elastic_sampler.orders import (
     BlockShuffled,
     Concat,
     FromSampler,
+    Grouped,
     Mixture,
     Sequential,
     Shuffled,
@@ -105,9 +106,27 @@ def from_sampler(one: Axes, other: Axes) -> None:
     other.set_xlabel("position in the epoch")
 
 
+def grouped(one: Axes, other: Axes) -> None:
+    """Batches of any samples, and of those of similar length: what is padding."""
+    source = random.Random(0)
+    lengths = [int(source.lognormvariate(4, 0.7)) + 1 for _ in range(400)]
+    for axes, buckets in ((one, 1), (other, 8)):
+        batches = list(Grouped.by_length(lengths, batch_size=10, buckets=buckets)(0))
+        longest = [max(lengths[sample] for sample in batch) for batch in batches]
+        means = [sum(lengths[sample] for sample in batch) / len(batch) for batch in batches]
+        axes.bar(range(len(batches)), longest, color="#dddddd", label="padding")
+        axes.bar(range(len(batches)), means, color=COLOURS[0], label="tokens")
+        part = 1 - sum(lengths) / sum(m * len(b) for m, b in zip(longest, batches, strict=True))
+        axes.set_title(f"by_length, buckets={buckets}: {part:.0%} is padding", fontsize=9)
+        axes.set_xlabel("batch of 10 samples")
+        axes.set_ylabel("tokens per sample")
+        axes.legend()
+
+
 PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
     "block-shuffled": block_shuffled,
     "from-sampler": from_sampler,
+    "grouped": grouped,
     "mixture": mixture,
     "subset": subset,
     "weighted": weighted,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .block_shuffled import BlockShuffled
     from .concat import Concat
     from .from_sampler import FromSampler
+    from .grouped import Grouped
     from .mixture import Draw, Mixture
     from .subset import Subset
     from .weighted import Weighted
@@ -21,6 +22,7 @@ __all__ = [
     "Concat",
     "Draw",
     "FromSampler",
+    "Grouped",
     "Mixture",
     "Rotation",
     "Sequential",
@@ -34,6 +36,7 @@ _REACHED_LAZILY = {
     "Concat": "concat",
     "Draw": "mixture",
     "FromSampler": "from_sampler",
+    "Grouped": "grouped",
     "Mixture": "mixture",
     "Subset": "subset",
     "Weighted": "weighted",
