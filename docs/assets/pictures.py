@@ -1,6 +1,6 @@
 """Draw what each order does: one PNG per how-to page, from the orders themselves.
 
-usage: python docs/assets/pictures.py [DIRECTORY]    (needs the extra `plot`)
+usage: python docs/assets/pictures.py [DIRECTORY]    (needs the extras `plot` and `test`)
 
 Each picture has the positions of an epoch from left to right and the sample indices from bottom to
 top: a dot is what is dealt when.
@@ -123,12 +123,30 @@ def grouped(one: Axes, other: Axes) -> None:
         axes.legend()
 
 
+def torch_order(one: Axes, other: Axes) -> None:
+    """An epoch of torch's sampler on four ranks, continued on three."""
+    import torch
+
+    generator = torch.Generator().manual_seed(7)
+    samples = torch.randperm(200, generator=generator).tolist()
+    for axes, begin, ranks in ((one, 0, 4), (other, 60, 3)):
+        places = range(begin, 60) if axes is one else range(60, 200)
+        axes.scatter(range(200), samples, s=6, c="#dddddd")
+        colours = [COLOURS[(place - begin) % ranks] for place in places]
+        axes.scatter(places, samples[places.start : places.stop], s=6, c=colours)
+        axes.set_xlabel("position in the epoch")
+    one.set_title("DistributedSampler, 4 ranks: 60 places trained", fontsize=9)
+    other.set_title("the rest of the same order, on 3 ranks", fontsize=9)
+    one.set_ylabel("sample index")
+
+
 PICTURES: dict[str, Callable[[Axes, Axes], None]] = {
     "block-shuffled": block_shuffled,
     "from-sampler": from_sampler,
     "grouped": grouped,
     "mixture": mixture,
     "subset": subset,
+    "torch-order": torch_order,
     "weighted": weighted,
 }
 
