@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .iteration import Iteration as Iteration
     from .order import EpochOrder as EpochOrder
     from .order import FullOrder as FullOrder
+    from .order import LazyOrder as LazyOrder
     from .permutation import Permutation as Permutation
     from .picture import Band as Band
     from .picture import Mark as Mark
@@ -74,7 +75,7 @@ _NAMES = {
     "WorldLostError WorldRefusedError",
     "hookspecs": "hookimpl",
     "iteration": "Iteration",
-    "order": "EpochOrder FullOrder",
+    "order": "EpochOrder FullOrder LazyOrder",
     "permutation": "Permutation",
     "picture": "Band Mark",
     "plugins": "register unregister",

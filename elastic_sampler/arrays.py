@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from .order import FullOrder, laps, sliced
+from .order import LazyOrder, laps, sliced
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -55,8 +55,12 @@ class Rounds:
 
     def take(self, places: range) -> Any:
         """The samples at `places`, as an array of unsigned 64-bit words."""
+        return self.gather(self._np.arange(places.start, places.stop, places.step))
+
+    def gather(self, positions: Any) -> Any:
+        """The samples at any positions, as an array of unsigned 64-bit words."""
         np = self._np
-        samples = self._once(np.arange(places.start, places.stop, places.step, dtype=np.uint64))
+        samples = self._once(np.asarray(positions, dtype=np.uint64))
         walk = np.flatnonzero(samples >= self._n)
         while walk.size:
             samples[walk] = again = self._once(samples[walk])
@@ -95,7 +99,7 @@ def array(order: Sequence[int], places: range) -> Any:
     for lap in laps(places, len(order)):
         for begin in range(0, len(lap), CHUNK):
             chunk = lap[begin : begin + CHUNK]
-            make = order.array if isinstance(order, FullOrder) else partial(sliced, order)
+            make = order.array if isinstance(order, LazyOrder) else partial(sliced, order)
             found[done : done + len(chunk)] = make(chunk)
             done += len(chunk)
     return found

@@ -39,6 +39,7 @@ class Plan:
         seat: The rank after `start_rank` turned the ranks.
         tail: What happens at the end.
         batching: Sizes of batches, None where indices are taken one by one.
+        kind: What a state says of the order.
     """
 
     epoch: int
@@ -49,6 +50,7 @@ class Plan:
     seat: int
     tail: Tail
     batching: Batching | None = None
+    kind: str | None = None
 
     @property
     def num_samples(self) -> int:
@@ -155,7 +157,7 @@ class Iteration(chain[Item]):
         plan = self.plan
         position = plan.num_samples if finished else plan.position_after(done)
         return self.sampler._state(
-            plan.epoch, position, plan.num_samples, plan.origin if position else None
+            plan.epoch, position, plan.num_samples, plan.origin if position else None, plan.kind
         )
 
     def state_dict(self) -> dict[str, Any]:

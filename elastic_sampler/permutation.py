@@ -29,6 +29,7 @@ successors as in a random permutation. With six the right number of neighbours d
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import shake_256
@@ -102,6 +103,10 @@ class Permutation(FullOrder):
         """As `take`; an array where NumPy is installed and it is worth it."""
         return self._shuffle.array(places)
 
+    def gather(self, positions: Any) -> Any:
+        """The samples at any positions; an array where NumPy is installed and it is worth it."""
+        return self._shuffle.gather(positions)
+
     def position(self, sample: int) -> int:
         """The position of `sample`, `0 <= sample < n`: the inverse of `at`."""
         return self._shuffle.position(sample)
@@ -153,6 +158,9 @@ class _Exact:
 
     array = take
 
+    def gather(self, positions: Any) -> list[int]:
+        return [self._order[position] for position in positions]
+
     def position(self, sample: int) -> int:
         return self._inverse[sample]
 
@@ -201,7 +209,13 @@ class Feistel:
             return self._rounds.take(places)
         return self._walked(places)
 
-    def _walked(self, places: range) -> list[int]:
+    def gather(self, positions: Any) -> Any:
+        """The samples at any positions, an array where that is faster."""
+        if len(positions) >= WORTHWHILE and self._rounds is not None:
+            return self._rounds.gather(positions)
+        return self._walked(list(map(int, positions)))
+
+    def _walked(self, places: Sequence[int]) -> list[int]:
         samples = self._once(places)
         if self.n < self.a * self.b and max(samples, default=0) >= self.n:
             # Some are walked again; the digit pairs past n are few, so this ends soon.
@@ -222,7 +236,7 @@ class Feistel:
             left = (left - self._f(turn, right)) % self.a
         return left * self.b + right
 
-    def _once(self, positions: range) -> list[int]:
+    def _once(self, positions: Sequence[int]) -> list[int]:
         """All rounds, once, for each position."""
         raise NotImplementedError
 
@@ -247,7 +261,7 @@ class _OneTable(Feistel):
         super().__init__(n, a, b, [[table] for table in tables], (0, 0))
         self._grown = [table * (turn // 2 + turn % 2 + 1) for turn, table in enumerate(tables)]
 
-    def _once(self, positions: range) -> list[int]:
+    def _once(self, positions: Sequence[int]) -> list[int]:
         a, b = self.a, self.b
         f0, g0, f1, g1, f2, g2 = self._grown
         return [
@@ -280,7 +294,7 @@ class _TwoTables(Feistel):
         ]
         super().__init__(n, a, b, tables, (low_a, low_b))
 
-    def _once(self, positions: range) -> list[int]:
+    def _once(self, positions: Sequence[int]) -> list[int]:
         a, b = self.a, self.b
         low_a, low_b = self.low
         mask_a, mask_b = (1 << low_a) - 1, (1 << low_b) - 1

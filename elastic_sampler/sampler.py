@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex, TypeVar, cast
 
 from .batches import Batching
 from .checks import integer, num_samples
@@ -42,6 +42,7 @@ class _ResumePoint:
         position: Where in it.
         origin: The rotation in force, None at position 0.
         num_samples: The length that a loaded state was saved with, None without one.
+        order: The name of the order that it was saved with, None without one.
         finished: A finished state that was loaded: reported until another epoch is begun or set.
     """
 
@@ -49,6 +50,7 @@ class _ResumePoint:
     position: int = 0
     origin: int | None = None
     num_samples: int | None = None
+    order: str | None = None
     finished: State | None = None
 
     @property
@@ -131,7 +133,7 @@ class ElasticDistributedSampler:
         self._seed = integer("seed", seed)
         self._whereabouts = Whereabouts(world)
         self._resume = _ResumePoint(integer("start_epoch", start_epoch, 0))
-        self._known_order: tuple[int, Sequence[int]] | None = None
+        self._known_order: tuple[int, str, Sequence[int]] | None = None
         self._latest: Iteration[Any] | None = None
         self._planned: Plan | None = None  # what share() gave out, and nothing was begun since
         self._lone_len: int | None = None  # what len() said when nobody knew a rank
@@ -196,8 +198,9 @@ class ElasticDistributedSampler:
         return self._iterate()
 
     def __repr__(self) -> str:
+        kind = self._kind(self.epoch)
         return (
-            f"{type(self).__name__}(epoch={self.epoch}, order={self._kind()!r}, seed={self._seed}, "
+            f"{type(self).__name__}(epoch={self.epoch}, order={kind!r}, seed={self._seed}, "
             f"tail={self._tail!r}, world={self._whereabouts.given!r})"
         )
 
@@ -431,7 +434,8 @@ class ElasticDistributedSampler:
         iteration.again = self._finished_before
         if iteration.adopted:
             origin = plan.origin if plan.start else None
-            self._resume = _ResumePoint(plan.epoch, plan.start, origin, plan.num_samples)
+            order = plan.kind if plan.start else None
+            self._resume = _ResumePoint(plan.epoch, plan.start, origin, plan.num_samples, order)
         elif finished or not self._resume.spent:
             self._resume = replace(self._start(), finished=None)
         self._settle()
@@ -498,27 +502,33 @@ class ElasticDistributedSampler:
         self._epoch_was_set = self._finished_before = False
 
     def _order(self, epoch: int) -> Sequence[int]:
-        """The order of an epoch, made once and kept until the epoch (or the length) changes."""
-        known = self._known_order
+        """The order of an epoch, kept until the epoch, the length or the name changes."""
+        known, name = self._known_order, self._kind(epoch)
         if self._custom is not None:
-            if known is None or known[0] != epoch:
-                known = (epoch, self._custom(epoch))
+            if known is None or known[:2] != (epoch, name):
+                known = (epoch, name, cast("Sequence[int]", self._custom(epoch)))
         else:
             length = self._dataset if isinstance(self._dataset, int) else len(self._dataset)
-            if known is None or known[0] != epoch or len(known[1]) != length:
+            if known is None or known[0] != epoch or len(known[2]) != length:
                 kind = Shuffled(length, self._seed) if self._shuffle else Sequential(length)
-                known = (epoch, kind(epoch))
+                known = (epoch, name, kind(epoch))
         self._known_order = known
-        return known[1]
+        return known[2]
 
     def _plan(self, resume: _ResumePoint, batching: Batching | None = None) -> Plan:
-        order = self._order(resume.epoch)
+        order, kind = self._order(resume.epoch), self._kind(resume.epoch)
         length = len(order)
         if resume.num_samples not in (None, length):
             raise StateError(
                 f"num_samples is {length} now, but the state that was loaded in the middle of "
                 f"epoch {resume.epoch} had {resume.num_samples}: the data set must not change "
                 f"inside an epoch; go on with set_epoch({resume.epoch + 1})"
+            )
+        if resume.order not in (None, kind):
+            raise StateError(
+                f"order is {kind!r} now, but the state that was loaded in the middle of epoch "
+                f"{resume.epoch} had {resume.order!r}: an order must not change inside an epoch; "
+                f"go on with set_epoch({resume.epoch + 1})"
             )
         world = self._whereabouts.ask()
         origin = resume.origin
@@ -535,15 +545,18 @@ class ElasticDistributedSampler:
             seat=(world.rank + self._start_rank) % world.size,
             tail=self._tail,
             batching=batching,
+            kind=kind,
         )
 
-    def _kind(self) -> str:
+    def _kind(self, epoch: int) -> str:
         if self._custom is not None:
-            return name_of(self._custom)
+            return name_of(self._custom, epoch)
         return SHUFFLED if self._shuffle else "sequential"
 
-    def _state(self, epoch: int, position: int, length: int, origin: int | None) -> State:
-        return State(epoch, position, length, self._seed, self._kind(), origin)
+    def _state(
+        self, epoch: int, position: int, length: int, origin: int | None, kind: str | None = None
+    ) -> State:
+        return State(epoch, position, length, self._seed, kind or self._kind(epoch), origin)
 
     def _whole_state(self) -> State:
         if self._latest is not None:
@@ -552,14 +565,14 @@ class ElasticDistributedSampler:
         if resume.finished is not None:
             return resume.finished
         length = self.num_samples if resume.num_samples is None else resume.num_samples
-        return self._state(resume.epoch, resume.position, length, resume.origin)
+        return self._state(resume.epoch, resume.position, length, resume.origin, resume.order)
 
     def _resume_of(self, state: State) -> _ResumePoint:
         if state.finished:
             return _ResumePoint(state.epoch + 1, finished=state)
         if not state.begun:
             return _ResumePoint(state.epoch)
-        here = {"num_samples": len(self._order(state.epoch)), "order": self._kind()}
+        here = {"num_samples": len(self._order(state.epoch)), "order": self._kind(state.epoch)}
         if self._custom is None and self._shuffle:
             here["seed"] = self._seed
         for name, value in here.items():
@@ -574,7 +587,9 @@ class ElasticDistributedSampler:
                 f"origin of the state is {state.origin}, but only unshuffled epochs are rotated: "
                 f"it must be 0 with order {state.order!r}; nothing was loaded"
             )
-        return _ResumePoint(state.epoch, state.position, state.origin, state.num_samples)
+        return _ResumePoint(
+            state.epoch, state.position, state.origin, state.num_samples, state.order
+        )
 
     def _plan_of_state(self, state: Mapping[str, Any], batching: Batching | None) -> Plan:
         """For an iterator that loads a state: a finished one leaves nothing of its epoch."""

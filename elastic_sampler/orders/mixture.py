@@ -1,0 +1,508 @@
+"""Several data sets in exact proportions: in every window, and not only on average.
+
+Whose turn is it? The weights, as whole numbers without a common factor, add up to the *period* P:
+of P places in a row, part i has `weights[i]`. Inside the period they are spread evenly: the parts
+are split in two halves of weights L and R, and the place t of `L + R` is the left half's exactly if
+`(t + 1) * L // (L + R) > t * L // (L + R)`; the left half's places are numbered `t * L // (L + R)`,
+the others by what is left, and each half is split again. Nothing is tabulated: a place costs
+O(log(parts)), and so does a count. Up to any place no part is off by more than the number of
+splits above it: one of two parts by less than 1, one of 16 by less than 4.
+
+A rank takes every W-th place, and must not meet the same part each time. So the places of each
+window (64 of them, or P if that is less) are shuffled among themselves by a small keyed
+permutation, which leaves the counts of the window as they are.
+
+Turn number d of a part takes the sample `d % n` of its pass number `d // n`; each pass is another
+`Permutation` of the part. Turns are counted from epoch 0 on: the next epoch goes on in the pass
+where the last one ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from itertools import accumulate
+from math import gcd, lcm
+from typing import Any
+
+from ..arrays import WORTHWHILE, numpy
+from ..checks import integer
+from ..checks import num_samples as checked_num_samples
+from ..order import LazyOrder
+from ..permutation import Permutation
+from ..words import Words, seed_of
+from .concat import part_of
+
+WINDOW = 64
+"""Places that are shuffled among themselves, at most."""
+
+LARGEST_PERIOD = 2**30
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What is at a position of a mixture.
+
+    Attributes:
+        part: Name of the part.
+        index: Index of the sample in its part.
+        turn: How many samples of the part were dealt before, since epoch 0.
+        sample: Index of the sample in the parts laid one after the other.
+    """
+
+    part: str
+    index: int
+    turn: int
+    sample: int
+
+
+class Mixture:
+    """Draws from several data sets, each shuffled and repeated as needed, in exact proportions.
+
+    Of each *period* of places (`order.period`: the sum of the weights as the smallest whole
+    numbers), every part has exactly its weight; of any other stretch it has its proportion to
+    within a few samples. No sample of a part comes again before all of the part has come, also
+    across epochs.
+
+    The indices are those of the data sets laid one after the other, as
+    `torch.utils.data.ConcatDataset` has them.
+
+    Args:
+        parts: name -> (number of samples, weight). A weight is a whole number, a `Fraction` or a
+            decimal number at least 0: 0.7 is taken for 7/10.
+        num_samples: Places of an epoch. By default the least number of whole periods in which
+            every part with a weight is dealt at least once as a whole.
+        seed: Any integer, the same on all ranks.
+        shuffle: Whether each pass of a part is another permutation, else it is as it lies.
+
+    Costs: O(log(parts)) for a place, beside the shuffle; nothing of the size of a part is built.
+
+    Raises:
+        TypeError: An argument has the wrong type; it is named.
+        ValueError: A weight is negative, all are 0, a part with a weight is empty, or the period
+            is more than 2**30.
+
+    Examples:
+        >>> order = Mixture({"web": (1000, 0.7), "code": (500, 0.2), "maths": (50, 0.1)})
+        >>> order.period, order.counts(0), len(order(0))
+        (10, {'web': 7, 'code': 2, 'maths': 1}, 2500)
+        >>> [order(0).draw(p).part for p in range(10)].count("web")
+        7
+    """
+
+    def __init__(
+        self,
+        parts: Mapping[str, tuple[int, int | float | Fraction]],
+        num_samples: int | None = None,
+        *,
+        seed: int = 0,
+        shuffle: bool = True,
+    ) -> None:
+        if not isinstance(shuffle, bool):
+            raise TypeError(f"shuffle must be True or False, got {shuffle!r}")
+        if num_samples is not None:
+            num_samples = checked_num_samples("num_samples", num_samples)
+        self.num_samples, self.seed = num_samples, integer("seed", seed)
+        self._parts = Parts(
+            tuple(parts),
+            tuple(checked_num_samples(f"parts[{n!r}]", size) for n, (size, _) in parts.items()),
+            self.seed,
+            shuffle,
+        )
+        weights = self._whole({name: weight for name, (_, weight) in parts.items()})
+        self._stretches: tuple[Stretch, ...] = (self._stretch(0, weights, (0,) * len(weights)),)
+
+    def set_weights(self, weights: Mapping[str, int | float | Fraction], *, epoch: int) -> None:
+        """Mix in other proportions from the beginning of an epoch on.
+
+        The passes of the parts go on where they are then (fewer than 64 turns are left out). All
+        ranks must set the same; a digest of all proportions up to an epoch is in its state, so a
+        resumed job sets them again, in the same epochs.
+
+        Raises:
+            TypeError, ValueError: As for the constructor, or not every part has a weight; then
+                nothing was changed.
+        """
+        epoch = integer("epoch", epoch, 0)
+        if set(weights) != set(self._parts.names):
+            raise ValueError(
+                f"weights must be given for {sorted(self._parts.names)}, got {sorted(weights)}"
+            )
+        whole = self._whole({name: weights[name] for name in self._parts.names})
+        kept = tuple(stretch for stretch in self._stretches if stretch.first < epoch)
+        turns = kept[-1].turns_before(epoch) if kept else (0,) * len(whole)
+        self._stretches = (*kept, self._stretch(epoch, whole, turns))
+
+    def _stretch(self, first: int, weights: tuple[int, ...], turns: tuple[int, ...]) -> Stretch:
+        cycle = Cycle(weights)
+        length = self.num_samples
+        if length is None:
+            sized = zip(self._parts.sizes, weights, strict=True)
+            length = max(-(-size // w) for size, w in sized if w) * cycle.period
+        words = Words.of(f"elastic-sampler mixture/1 {self.seed:x} {first:x}")
+        return Stretch(first, cycle, checked_num_samples("num_samples", length), turns, words)
+
+    def _whole(self, weights: Mapping[str, int | float | Fraction]) -> tuple[int, ...]:
+        """The weights as whole numbers without a common factor."""
+        exact: list[Fraction] = []
+        for (name, weight), size in zip(weights.items(), self._parts.sizes, strict=True):
+            if isinstance(weight, bool) or not isinstance(weight, (int, float, Fraction)):
+                raise TypeError(f"the weight of {name!r} must be a number, got {weight!r}")
+            try:
+                exact.append(Fraction(str(weight)))
+            except ValueError:
+                raise ValueError(f"the weight of {name!r} must be finite, got {weight}") from None
+            if weight < 0:
+                raise ValueError(f"the weight of {name!r} must be at least 0, got {weight}")
+            if weight and not size:
+                raise ValueError(f"part {name!r} has weight {weight} and no samples to deal")
+        if not any(exact):
+            raise ValueError(f"weights must not all be 0, got {dict(weights)}")
+        scale = lcm(*(weight.denominator for weight in exact))
+        whole = [int(weight * scale) for weight in exact]
+        common = gcd(*whole)
+        if sum(whole) // common > LARGEST_PERIOD:
+            raise ValueError(
+                f"the weights, as whole numbers without a common factor, must add up to at most "
+                f"2**30, got {sum(whole) // common} of {dict(weights)}: round them"
+            )
+        return tuple(weight // common for weight in whole)
+
+    def _of(self, epoch: int) -> Stretch:
+        found = [stretch for stretch in self._stretches if stretch.first <= epoch]
+        if not found:
+            raise ValueError(f"there are no weights for epoch {epoch}: set them from epoch 0 on")
+        return found[-1]
+
+    def __call__(self, epoch: int) -> Mixed:
+        """The order of one epoch."""
+        return Mixed(self._parts, self._of(epoch), epoch)
+
+    @property
+    def period(self) -> int:
+        """Of so many places, from a multiple of it on, each part has exactly its weight."""
+        return self._stretches[-1].cycle.period
+
+    def counts(self, epoch: int) -> dict[str, int]:
+        """How many places each part has in a period, in an epoch."""
+        return dict(zip(self._parts.names, self._of(epoch).cycle.weights, strict=True))
+
+    def part_of(self, sample: int) -> tuple[str, int]:
+        """The name of the part that a sample index belongs to, and its index in that part."""
+        return part_of(self._parts.names, self._parts.offsets, sample)
+
+    def fingerprint(self, epoch: int) -> str:
+        """What a state says of this order: its seed; a digest of parts, lengths and weights."""
+        told = [
+            (stretch.first, stretch.cycle.weights, stretch.length)
+            for stretch in self._stretches
+            if stretch.first <= epoch
+        ]
+        parts = self._parts
+        told_of = repr((parts.names, parts.sizes, parts.shuffle, told)).encode()
+        return f"mixture/1 seed={self.seed} parts={sha256(told_of).hexdigest()[:12]}"
+
+    def __repr__(self) -> str:
+        sized = dict(zip(self._parts.names, self._parts.sizes, strict=True))
+        return f"{type(self).__name__}({sized}, weights={self._stretches[-1].cycle.weights})"
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """Whose turn is it? `weights[i]` of each `period` places are part i's, spread evenly.
+
+    Attributes:
+        weights: Whole numbers, at least 0, not all 0.
+    """
+
+    weights: tuple[int, ...]
+
+    @cached_property
+    def _sums(self) -> list[int]:
+        return [0, *accumulate(self.weights)]
+
+    @property
+    def period(self) -> int:
+        """The sum of the weights."""
+        return self._sums[-1]
+
+    def turn(self, place: int) -> tuple[int, int]:
+        """The part that a place belongs to, and how many places it has before it."""
+        sums, low, high = self._sums, 0, len(self.weights)
+        while high - low > 1:
+            middle = (low + high) // 2
+            left, both = sums[middle] - sums[low], sums[high] - sums[low]
+            before = place * left // both
+            if (place + 1) * left // both > before:
+                place, high = before, middle
+            else:
+                place, low = place - before, middle
+        return low, place
+
+    def turns(self, np: Any, places: Any) -> tuple[Any, Any]:
+        """The same of an array of places."""
+        parts, turns = np.empty_like(places), np.empty_like(places)
+        sums, todo = self._sums, [(0, len(self.weights), np.arange(len(places)), places)]
+        while todo:
+            low, high, where, place = todo.pop()
+            if high - low == 1:
+                parts[where], turns[where] = low, place
+            elif len(where):
+                middle = (low + high) // 2
+                left, both = sums[middle] - sums[low], sums[high] - sums[low]
+                before = place * left // both
+                is_left = (place + 1) * left // both > before
+                todo.append((low, middle, where[is_left], before[is_left]))
+                todo.append((middle, high, where[~is_left], (place - before)[~is_left]))
+        return parts, turns
+
+    def _halves(self, part: int) -> list[tuple[bool, int, int]]:
+        """From all parts down to one: is it in the left half; its weight; that of both."""
+        found, sums, low, high = [], self._sums, 0, len(self.weights)
+        while high - low > 1:
+            middle = (low + high) // 2
+            halves = (low, middle) if part < middle else (middle, high)
+            both = sums[high] - sums[low]
+            low, high = halves
+            found.append((part < middle, sums[high] - sums[low], both))
+        return found
+
+    def count(self, part: int, stop: int) -> int:
+        """How many of the first `stop` places are the part's."""
+        for is_left, mine, both in self._halves(part):
+            if not both:
+                return 0
+            stop = stop * mine // both if is_left else stop - stop * (both - mine) // both
+        return stop
+
+    def place(self, part: int, turn: int) -> int:
+        """The place of a part's turn: the inverse of `turn`, for a part with a weight."""
+        for is_left, mine, both in reversed(self._halves(part)):
+            turn = -(-(turn + 1) * both // mine) - 1 if is_left else turn * both // mine
+        return turn
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The epochs from one on, mixed in the same proportions: an endless row of places.
+
+    Attributes:
+        first: The first epoch.
+        cycle: Whose turn it is.
+        length: Places of an epoch.
+        turns: How many turns each part had before.
+        words: The random words that shuffle windows.
+    """
+
+    first: int
+    cycle: Cycle
+    length: int
+    turns: tuple[int, ...]
+    words: Words
+
+    @property
+    def window(self) -> int:
+        """Places that are shuffled among themselves; the last of a period may be fewer."""
+        return min(WINDOW, self.cycle.period)
+
+    @property
+    def _windows(self) -> int:
+        return -(-self.cycle.period // self.window)
+
+    def start(self, epoch: int) -> int:
+        """The place in the row at which an epoch begins."""
+        return (epoch - self.first) * self.length
+
+    def turns_before(self, epoch: int) -> tuple[int, ...]:
+        """How many turns each part had before an epoch, rounded up to a whole window."""
+        periods, rest = divmod(self.start(epoch), self.cycle.period)
+        end = min(-(-rest // self.window) * self.window, self.cycle.period)
+        return tuple(
+            before + periods * weight + self.cycle.count(part, end)
+            for part, (before, weight) in enumerate(
+                zip(self.turns, self.cycle.weights, strict=True)
+            )
+        )
+
+    def turn(self, place: int) -> tuple[int, int]:
+        """The part that a place of the row belongs to, and the number of its turn."""
+        period, rest = divmod(place, self.cycle.period)
+        window, inside = divmod(rest, self.window)
+        size = min(self.window, self.cycle.period - window * self.window)
+        word = self.words.at(period * self._windows + window)
+        rest = window * self.window + _swapped(inside, size, word)
+        part, turn = self.cycle.turn(rest)
+        return part, self.turns[part] + period * self.cycle.weights[part] + turn
+
+    def turns_at(self, np: Any, places: range) -> tuple[Any, Any]:
+        """The same of a range of places, below 2**62."""
+        row = np.arange(places.start, places.stop, places.step)
+        period, rest = np.divmod(row, self.cycle.period)
+        window, inside = np.divmod(rest, self.window)
+        size = np.minimum(self.window, self.cycle.period - window * self.window)
+        words = self.words.array(np, (period * self._windows + window).astype(np.uint64))
+        rest = window * self.window + _swapped_all(np, inside, size, words)
+        part, turn = self.cycle.turns(np, rest)
+        turns, weights = np.array(self.turns), np.array(self.cycle.weights)
+        return part, turns[part] + period * weights[part] + turn
+
+    def place(self, part: int, turn: int) -> int:
+        """The place of a part's turn: the inverse of `turn`, for a part with a weight."""
+        period, turn = divmod(turn - self.turns[part], self.cycle.weights[part])
+        window, inside = divmod(self.cycle.place(part, turn), self.window)
+        size = min(self.window, self.cycle.period - window * self.window)
+        word = self.words.at(period * self._windows + window)
+        shuffled = [_swapped(place, size, word) for place in range(size)]
+        return period * self.cycle.period + window * self.window + shuffled.index(inside)
+
+
+# A small permutation of range(size), size <= 64, keyed by a word: rounds of x * odd + any, and of
+# x ^ x >> half, are bijections of the next power of two; what falls outside goes round again.
+_ROUNDS = [(12 * turn, 12 * turn + 6) for turn in range(4)]
+
+
+def _swapped(place: int, size: int, word: int) -> int:
+    bits = (size - 1).bit_length()
+    mask, half = (1 << bits) - 1, (bits + 1) // 2
+    while True:
+        for factor, addend in _ROUNDS:
+            place = (place * (word >> factor | 1) + (word >> addend)) & mask
+            place ^= place >> half
+        if place < size:
+            return place
+
+
+def _swapped_all(np: Any, places: Any, sizes: Any, words: Any) -> Any:
+    places, todo = places.astype(np.uint64), np.arange(len(places))
+    bits = np.array([(size - 1).bit_length() for size in range(WINDOW + 1)], dtype=np.uint64)[sizes]
+    one = np.uint64(1)
+    masks, halves = (one << bits) - one, (bits + one) // np.uint64(2)
+    while len(todo):
+        place, word, mask, half = places[todo], words[todo], masks[todo], halves[todo]
+        for factor, addend in _ROUNDS:
+            place = (place * (word >> np.uint64(factor) | one) + (word >> np.uint64(addend))) & mask
+            place ^= place >> half
+        places[todo] = place
+        todo = todo[place >= sizes[todo].astype(np.uint64)]
+    return places.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What is mixed.
+
+    Attributes:
+        names: Their names.
+        sizes: How many samples each has.
+        seed: The seed of the mixture.
+        shuffle: Whether each pass is another permutation.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    seed: int
+    shuffle: bool
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """Where each part begins, all laid one after the other; and where the last one ends."""
+        return [0, *accumulate(self.sizes)]
+
+    @cached_property
+    def _seeds(self) -> list[int]:
+        return [seed_of(f"elastic-sampler mixture/1 {self.seed:x} {n}") for n in self.names]
+
+    def pass_of(self, part: int, number: int) -> Permutation | range:
+        """The order of one pass of a part."""
+        size = self.sizes[part]
+        return _permutation(size, self._seeds[part], number) if self.shuffle else range(size)
+
+
+@lru_cache(maxsize=32)
+def _permutation(size: int, seed: int, number: int) -> Permutation:
+    return Permutation(size, seed, number)
+
+
+@dataclass(frozen=True)
+class Mixed(LazyOrder[int]):
+    """One epoch of a mixture.
+
+    Attributes:
+        parts: What is mixed.
+        stretch: In which proportions.
+        epoch: The epoch.
+    """
+
+    parts: Parts
+    stretch: Stretch
+    epoch: int
+
+    def __len__(self) -> int:
+        """How many places the epoch has."""
+        return self.stretch.length
+
+    def draw(self, position: int) -> Draw:
+        """What is at a position: its part, and which sample of it."""
+        place = self.stretch.start(self.epoch) + range(len(self))[position]
+        part, turn = self.stretch.turn(place)
+        number, inside = divmod(turn, self.parts.sizes[part])
+        index = self.parts.pass_of(part, number)[inside]
+        return Draw(self.parts.names[part], index, turn, self.parts.offsets[part] + index)
+
+    def take(self, places: range) -> list[int]:
+        """The sample indices at `places`. Costs O(log(parts)) each, beside the shuffle."""
+        if len(places) >= WORTHWHILE and self._fits(places) and numpy() is not None:
+            samples: list[int] = self.array(places).tolist()
+            return samples
+        return [self.draw(place).sample for place in places]
+
+    def _fits(self, places: range) -> bool:
+        """Whether 64-bit words are enough."""
+        return self.stretch.start(self.epoch) + places.stop + max(self.stretch.turns) < 2**62
+
+    def array(self, places: range) -> Any:
+        """As `take`; an array where NumPy is installed and it is worth it."""
+        np = numpy()
+        if np is None or len(places) < WORTHWHILE or not self._fits(places):
+            return self.take(places)
+        start = self.stretch.start(self.epoch)
+        row = range(places.start + start, places.stop + start, places.step)
+        parts, turns = self.stretch.turns_at(np, row)
+        samples = np.empty(len(row), dtype=np.int64)
+        for part, size in enumerate(self.parts.sizes):
+            mine = np.flatnonzero(parts == part)
+            if not len(mine):
+                continue
+            numbers, inside = np.divmod(turns[mine], size)
+            by_pass = np.argsort(numbers, kind="stable")
+            found, begins = np.unique(numbers[by_pass], return_index=True)
+            for number, some in zip(found, np.split(by_pass, begins[1:]), strict=True):
+                order = self.parts.pass_of(part, int(number))
+                index = (
+                    order.gather(inside[some]) if isinstance(order, Permutation) else inside[some]
+                )
+                samples[mine[some]] = np.asarray(index, dtype=np.int64) + self.parts.offsets[part]
+        return samples
+
+    def find(self, sample: int) -> list[int]:
+        """The positions of a sample, ascending. Costs O(1) for each pass that the epoch is in."""
+        offsets, sizes = self.parts.offsets, self.parts.sizes
+        if not 0 <= sample < offsets[-1] or not len(self):
+            return []
+        name, index = part_of(self.parts.names, offsets, sample)
+        part = self.parts.names.index(name)
+        stretch, start = self.stretch, self.stretch.start(self.epoch)
+        weight, period = stretch.cycle.weights[part], stretch.cycle.period
+        if not weight:
+            return []
+        first = stretch.turns[part] + start // period * weight
+        last = stretch.turns[part] + ((start + len(self) - 1) // period + 1) * weight
+        found = []
+        for number in range(first // sizes[part], last // sizes[part] + 1):
+            turn = number * sizes[part] + self.parts.pass_of(part, number).index(index)
+            if first <= turn < last:
+                found.append(stretch.place(part, turn) - start)
+        return sorted(position for position in found if position in range(len(self)))
