@@ -45,7 +45,7 @@ def test_ranks_that_hold_parts_of_one_model_are_one_rank_of_the_data(
     hsdp = [[rank // 2, 4] for rank in range(8)]
     assert [hsdp] * 3 == [all_of(name) for name in ("replicate, shard", "shard, replicate", "flat")]
     assert [[0, 1]] * 8 == all_of("size 1")
-    assert [[rank, 8] for rank in range(8)] == all_of("nameless")
+    assert [[rank, 8] for rank in range(8)] == all_of("nameless") == all_of("everybody")
     assert "device mesh, replicate 2 x shard 2, global rank 5" == ranks[5]["source"]
     assert all("process group '" in source for source in all_of("group's source"))
 

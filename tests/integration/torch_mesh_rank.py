@@ -54,6 +54,7 @@ def worlds() -> dict[str, Any]:
     nameless = DeviceMesh("cpu", list(range(8)))
     half = DeviceMesh("cpu", [[0, 1], [2, 3]], mesh_dim_names=("dp", "tp"))
     members: Any = dist.new_group([5, 3, 1])
+    everybody: Any = dist.group.WORLD
 
     before = groups()
     found = {
@@ -63,6 +64,7 @@ def worlds() -> dict[str, Any]:
         "replicate, shard": pair(World.from_device_mesh(hsdp, "replicate", "shard")),
         "shard, replicate": pair(World.from_device_mesh(hsdp, "shard", "replicate")),
         "flat": pair(World.from_device_mesh(flat, "batch")),
+        "everybody": pair(World.from_process_group(everybody)),
         "size 1": pair(World.from_device_mesh(lonely, "dp")),
         "nameless": pair(World.from_device_mesh(nameless)),
         "source": World.from_device_mesh(hsdp, "replicate", "shard").source,
