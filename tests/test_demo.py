@@ -98,6 +98,7 @@ def test_ended_in_the_middle_it_leaves_no_process_behind(ends: signal.Signals) -
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # some shells ignore it
     )
     try:
         assert "lines, shuffled" in demo.stdout.readline()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import pickle
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -16,14 +14,20 @@ from elastic_sampler import (
     ElasticDistributedSampler,
     LoaderMismatchError,
     Permutation,
-    UnsplitShareWarning,
     World,
 )
 
 pytest.importorskip("torch", reason="needs torch: the extra `test`")
 
-import torch
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from spawned_streams import (
+    BATCH,
+    PersistentStream,
+    Stream,
+    StreamOfBatches,
+    Unsplit,
+    UnsplitShare,
+)
+from torch.utils.data import DataLoader
 
 pytestmark = [
     # torch, about machines with less cores; Python 3.12, about any fork beside threads.
@@ -31,45 +35,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork"),
 ]
 
-N, BATCH = 50, 4
-
-
-def worker() -> tuple[int, int]:
-    """Which worker this is, of how many: 0 of 1 in the process of the loop."""
-    info = get_worker_info()
-    return (0, 1) if info is None else (info.id, info.num_workers)
-
-
-class Stream(IterableDataset[int]):
-    """The indices of a share, as samples. The share is new for each pass."""
-
-    share: Any
-
-    def __iter__(self) -> Iterator[int]:
-        yield from self.share.split(*worker(), batch_size=BATCH)
-
-
-class StreamOfBatches(Stream):
-    """Whole batches: the loader makes none."""
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from map(torch.tensor, self.share.split(*worker()))
-
-
-class PersistentStream(Stream):
-    """A stream whose workers live on: the share lies in memory that they see, too."""
-
-    def __init__(self) -> None:
-        self.memory = torch.zeros(4096, dtype=torch.uint8)
-        self.memory.share_memory_()  # type: ignore[no-untyped-call]
-
-    def set_share(self, share: Any) -> None:
-        pickled = pickle.dumps(share)
-        self.memory[: len(pickled)] = torch.tensor(list(pickled), dtype=torch.uint8)
-
-    def __iter__(self) -> Iterator[int]:
-        share = pickle.loads(self.memory.numpy().tobytes())
-        yield from share.split(*worker(), batch_size=BATCH)
+N = 50
 
 
 def sampler_of(rank: int, size: int, **options: Any) -> ElasticDistributedSampler:
@@ -183,13 +149,6 @@ def test_a_stream_that_is_given_no_new_share_is_refused() -> None:
         next(iter(sampler.track(loader)))
 
 
-class UnsplitShare(Stream):
-    """Each worker yields the whole share."""
-
-    def __iter__(self) -> Iterator[int]:
-        yield from self.share
-
-
 def test_a_stream_that_is_not_split_is_refused_when_the_share_is_through() -> None:
     sampler, stream = sampler_of(0, 2), UnsplitShare()
     stream.share = sampler.share()
@@ -203,21 +162,6 @@ def test_a_loader_with_a_sampler_of_its_own_is_refused_though_a_share_was_asked_
     sampler.share()
     with pytest.raises(LoaderMismatchError, match="the first batch did not come from this sampler"):
         next(iter(sampler.track(DataLoader[Any](samples, BATCH, shuffle=True))))
-
-
-class Unsplit(IterableDataset[str]):
-    """Each worker iterates over the whole sampler, and says what it was warned of."""
-
-    def __init__(self, sampler: Any) -> None:
-        self.sampler = sampler
-
-    def __iter__(self) -> Iterator[str]:
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            for _ in range(2):
-                indices = list(self.sampler)
-        assert all(warning.category is UnsplitShareWarning for warning in told)
-        yield f"{indices} {[str(warning.message) for warning in told]}"
 
 
 @pytest.mark.parametrize("how", ["fork", "spawn"])
