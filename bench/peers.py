@@ -7,15 +7,20 @@ that ask their environment are processes, as many as there are ranks.
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import runpy
 import signal
 import socket
+import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
 from multiprocessing import connection, get_context
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from elastic_sampler.share import Tail
@@ -205,6 +210,37 @@ def dlrover(job: Job) -> Iterator[Step]:
         state = samplers[0].state_dict(taken, batch)
 
 
+def horovod(job: Job) -> Iterator[Step]:
+    """Its sampler alone, recording every batch; it is told the rank and size that it asks for."""
+    from torch.utils.data import DataLoader
+
+    package = importlib.util.find_spec("horovod")
+    assert package is not None and package.origin is not None
+    asked = [0, 1]
+    core: Any = ModuleType("horovod.torch.mpi_ops")
+    core.rank, core.size = lambda: asked[0], lambda: asked[1]
+    sys.modules |= {"horovod.torch": ModuleType("horovod.torch"), core.__name__: core}
+    sampler_class = runpy.run_path(
+        str(Path(package.origin).parent / "torch" / "elastic" / "sampler.py")
+    )["ElasticSampler"]
+    data: Any = range(job.num_samples)
+    state = None
+    for stage in job.stages:
+        samplers = []
+        for rank in range(stage.world_size):
+            asked[:] = rank, stage.world_size
+            samplers.append(sampler_class(data, shuffle=True, seed=SEED))
+            if state:
+                samplers[-1].load_state_dict(state)
+        batch = stage.rank_batch_size
+        loaders = [DataLoader[Any](data, batch, sampler=sampler) for sampler in samplers]
+        for number, step in enumerate(lockstep(stage, map(loaded, loaders))):
+            yield step
+            for sampler, samples in zip(samplers, step.samples, strict=True):
+                sampler.record_batch(number, len(samples))
+        state = samplers[0].state_dict()
+
+
 def accelerate(job: Job) -> Iterator[Step]:
     """`skip_first_batches` with the number of batches that each process had."""
     yield from _accelerate(job, split_batches=False)
@@ -305,10 +341,8 @@ def in_processes(
     ends: list[Any] = []
     processes = []
     for number in range(stage.world_size):
-        end, other = context.Pipe(duplex=False)
-        process = context.Process(
-            target=_rank, args=(other, number, port, stage, rank, arguments), daemon=False
-        )
+        end, other = context.Pipe()
+        process = context.Process(target=_rank, args=(other, number, port, stage, rank, arguments))
         process.start()
         other.close()
         ends.append(end)
@@ -348,7 +382,7 @@ def _rank(
         end.send((None, play(stage, *arguments)))
     except Exception as error:
         end.send((described(error), None))
-    signal.pause()  # until all ranks are done: some serve the others
+    connection.wait([end])  # some serve the others: stay until the job hangs up
 
 
 def described(error: BaseException) -> str:
@@ -464,6 +498,7 @@ PEERS = {
     "Accelerate": Peer(accelerate, "accelerate", "accelerate"),
     "Accelerate, split": Peer(accelerate_split, "accelerate", "accelerate"),
     "DLRover": Peer(dlrover, "dlrover", "dlrover"),
+    "Horovod, sampler": Peer(horovod, "horovod", "horovod"),
     "torchft": Peer(torchft, "torchft", "torchft"),
     "Grain, elastic": Peer(grain_elastic, "grain", "grain", tail="drop"),
     "Grain, loader": Peer(grain_loader, "grain", "grain"),
@@ -471,8 +506,3 @@ PEERS = {
     "Streaming": Peer(streaming, "mosaicml-streaming", "streaming"),
     "LitData": Peer(litdata, "litdata", "litdata", tail="drop"),
 }
-
-
-def chosen(names: Sequence[str]) -> dict[str, Peer]:
-    """The peers with these names, all if there are none."""
-    return {name: PEERS[name] for name in names} if names else PEERS

@@ -16,8 +16,9 @@ are not needed, and contradict one another)::
         opentelemetry-exporter-otlp-proto-http pandas portpicker psutil pynvml python-snappy \
         redis semver tifffile zstd
 
-Not played: Horovod (`pip install horovod` compiles 0.28.1, and does not succeed with this torch),
-and Megatron (the wheel megatron-core has no samplers).
+Horovod 0.28.1 does not compile against a torch that asks for C++17. Its sampler is Python: unpack
+what `pip download --no-deps horovod` gives, and have PYTHONPATH name that folder. Megatron is not
+played: the wheel megatron-core has no samplers.
 
 usage: python -m bench.scenario [--peer NAME] [--worlds 8:800,6:500,7:700,3] [--rank-batch 12]
 """
