@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .errors import WorldRefusedError as WorldRefusedError
     from .hookspecs import hookimpl as hookimpl
     from .iteration import Iteration as Iteration
+    from .location import Location as Location
     from .order import EpochOrder as EpochOrder
     from .order import FullOrder as FullOrder
     from .order import LazyOrder as LazyOrder
@@ -75,6 +76,7 @@ _NAMES = {
     "WorldLostError WorldRefusedError",
     "hookspecs": "hookimpl",
     "iteration": "Iteration",
+    "location": "Location",
     "order": "EpochOrder FullOrder LazyOrder",
     "permutation": "Permutation",
     "picture": "Band Mark",

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from .batches import Batches, Batching
 from .errors import UnequalSharesWarning
 from .iteration import Iteration
+from .location import Location
 from .sampler import ElasticDistributedSampler
 from .tracking import Tracked
 
@@ -81,6 +82,10 @@ class ElasticBatchSampler:
         """This rank's batches of what is left from the resume point: lazy, and a value."""
         items: Batches = self.sampler._shared(self.batching)
         return items
+
+    def locate(self, sample: int, epoch: int | None = None) -> list[Location]:
+        """As `ElasticDistributedSampler.locate`; the steps are global batches."""
+        return self.sampler._located(sample, epoch, self.batching)
 
     @property
     def _pass(self) -> Batches:

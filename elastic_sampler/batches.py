@@ -103,6 +103,11 @@ class Batches(Sequence[list[int]]):
         }[self.tail]
 
     @property
+    def stop(self) -> int:
+        """The place at which the steps of all ranks together end."""
+        return self.start + self._whole * self.batching.global_batch_size + self._last
+
+    @property
     def _sizes(self) -> list[int]:
         """The sizes of global batches that occur."""
         return [self.batching.global_batch_size] * (self._whole > 0) + [self._last]

@@ -20,6 +20,7 @@ from .errors import (
     WorldChangedWarning,
 )
 from .iteration import Iteration, Plan
+from .location import Location, locations
 from .order import EpochOrder, name_of
 from .orders import Rotation, Sequential, Shuffled
 from .permutation import VERSION as SHUFFLED
@@ -188,6 +189,25 @@ class ElasticDistributedSampler:
         """This rank's part of what is left from the resume point: lazy, and a value."""
         share: Share = self._shared()
         return share
+
+    def locate(self, sample: int, epoch: int | None = None) -> list[Location]:
+        """Where a sample is dealt: its places in an epoch, and to which rank in which step.
+
+        Steps and ranks are those of the pass from the resume point on, with the world of this
+        moment; of later epochs, if the world stays as it is. What was dealt before, at world sizes
+        that the state does not know, has a position only: where it *was* trained, a `SampleLog`
+        tells. Costs O(1) where the order can be inverted, else O(n).
+
+        Args:
+            sample: A sample index.
+            epoch: Which epoch, by default the one that the next iteration begins in.
+
+        Examples:
+            >>> sampler = ElasticDistributedSampler(10, shuffle=False, world=World(0, 4))
+            >>> [(at.position, at.step, at.rank) for at in sampler.locate(1)]  # the tail repeats it
+            [(1, 0, 1), (11, 2, 3)]
+        """
+        return self._located(sample, epoch)
 
     def __iter__(self) -> Iteration[int]:
         """Iterate from the resume point, with the world of this moment.
@@ -360,6 +380,20 @@ class ElasticDistributedSampler:
         self._settle()
         self._planned = self._plan(self._start(), batching)
         return self._planned.items
+
+    def _located(
+        self, sample: int, epoch: int | None, batching: Batching | None = None
+    ) -> list[Location]:
+        sample, start = integer("sample", sample), self._start()
+        epoch = start.epoch if epoch is None else integer("epoch", epoch, 0)
+        if epoch == start.epoch:
+            return locations(self._plan(start, batching), sample)
+        kept = self._known_order  # looking at another epoch does not put away the order of this one
+        try:
+            plan = self._plan(_ResumePoint(epoch), batching)
+        finally:
+            self._known_order = kept
+        return locations(plan, sample, known=epoch > start.epoch)
 
     def _iterate(self, batching: Batching | None = None) -> Iteration[Any]:
         plan = self._plan(self._start(), batching)
