@@ -1,113 +1,211 @@
-"""Measure the sampler against torch's DistributedSampler, side by side in one run.
+"""Measure this sampler and its peers side by side: one command, one run.
 
 Each figure comes from a fresh process, the contenders taking turns, the best of several rounds:
-machines are shared and noisy, so read the ratios. Memory is what the sampler adds to the peak of a
-process that has its imports done.
+machines are shared and noisy, so read the ratios. What is measured says `measures.py`, of whom
+`contenders.py`; peers that are not installed are left out.
 
-usage: python bench/compare.py [--num-samples 100000,1000000] [--worlds 1,8,64] [--rounds 3]
+usage: python bench/compare.py [--json FILE] [--plot DIRECTORY] [--rounds 3] [--help]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
+import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
 
-CONTENDERS = "torch", "ours", "no NumPy"
+from contenders import BASELINE, CONTENDERS, Contender
 
+Task: TypeAlias = tuple[str, int, int]
+"""What to measure, number of samples, world size."""
 
-def contender(name: str, num_samples: int, world_size: int) -> Any:
-    """A sampler of rank 0, shuffled."""
-    if name in ("ours", "no NumPy"):
-        from elastic_sampler import ElasticDistributedSampler, World
+Found: TypeAlias = dict[tuple[str, Task], dict[str, float]]
+"""(contender, task) -> its least figures."""
 
-        return ElasticDistributedSampler(num_samples, shuffle=True, world=World(0, world_size))
-    from torch.utils.data import DistributedSampler
+LONG = 5.0
+"""A task that took so many seconds is not repeated."""
 
-    data: Any = range(num_samples)
-    return DistributedSampler(data, num_replicas=world_size, rank=0, shuffle=True)
+COLUMNS = {
+    "iterate": ("ns", "first_ms", "peak_mb"),
+    "resume": ("first_ms",),
+    "load": ("us_per_batch",),
+    "array": ("ns",),
+}
+"""What the tables show, the first of them as a ratio, too."""
 
-
-def peak() -> int:
-    """The largest resident set of this process so far, in KiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def measure(name: str, num_samples: int, world_size: int, limit: int) -> dict[str, float]:
-    """Figures of one contender, in this process. It iterates over at most `limit` indices."""
-    if name == "no NumPy":
-        sys.modules["numpy"] = None  # type: ignore[assignment]
-    for _ in contender(name, 10_000, 1):  # imports and caches, not what is measured
-        pass
-    before, began = peak(), time.perf_counter()
-    indices: Iterator[int] = iter(contender(name, num_samples, world_size))
-    next(indices)
-    first, count = time.perf_counter() - began, 1
-    for _ in indices:
-        count += 1
-        if count >= limit:
-            break
-    took = time.perf_counter() - began
-    return {"ns": took / count * 1e9, "first": first * 1e3, "MB": (peak() - before) / 1024}
+TITLES = {
+    "iterate": "An epoch of rank 0, ns per index with set-up; first index; memory on top of imports",
+    "resume": "The first index after a resume at 99 % of an epoch",
+    "load": "Batches of 256 per rank through a DataLoader without workers, set-up included",
+    "array": "Share.numpy(): at most ten million indices as an array",
+}
 
 
-def in_a_fresh_process(
-    name: str, num_samples: int, world_size: int, limit: int
-) -> dict[str, float]:
-    """The same, in a process of its own."""
-    task = json.dumps([name, num_samples, world_size, limit])
-    ran = subprocess.run(
-        [sys.executable, __file__, "--measure", task], capture_output=True, check=True, timeout=900
-    )
-    figures: dict[str, float] = json.loads(ran.stdout)
-    return figures
+def tasks(contender: Contender, options: argparse.Namespace) -> Iterator[Task]:
+    """Everything that one contender is asked: sizes on one rank, world sizes at one size."""
+    worlds = [world for world in options.worlds if contender.ranks or world == 1]
+    sizes = [size for size in options.num_samples if size <= contender.up_to]
+    swept = options.size if contender.lazy else options.size[:1]
+    cells = [(size, 1) for size in sizes] + [(size, world) for size in swept for world in worlds]
+    for size, world in dict.fromkeys(cells):
+        yield "iterate", size, world
+    for size in sizes:
+        # To skip most of 10**8 indices takes minutes, and tells nothing new.
+        if contender.lazy or size <= 10**7:
+            yield "resume", size, 1
+    if not contender.name.startswith("Grain"):
+        for world in worlds[:2]:
+            yield "load", options.size[0], world
+    if contender.name == "ours":
+        for size in options.size:
+            yield "array", size, 1
 
 
-def compare(sizes: list[int], worlds: list[int], rounds: int, limit: int) -> None:
-    """Print a table with one line per size, world size and contender."""
-    print(f"{'n':>13} {'W':>4} {'':8} {'ns/index':>9} {'first ms':>9} {'peak MB':>8}  ratio (ns)")
-    for num_samples in sizes:
-        for world_size in worlds:
-            runs: dict[str, list[dict[str, float]]] = {name: [] for name in CONTENDERS}
-            for _ in range(rounds):
-                for name, found in runs.items():
-                    found.append(in_a_fresh_process(name, num_samples, world_size, limit))
-            best = {
-                name: {key: min(run[key] for run in found) for key in found[0]}
-                for name, found in runs.items()
+def measure(contender: Contender, asked: Sequence[Task]) -> Iterator[dict[str, float] | str]:
+    """Figures of some tasks, and seconds taken; or why there are none."""
+    command = [sys.executable, str(Path(__file__).with_name("measures.py")), contender.name]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        for task in asked:
+            began = time.perf_counter()
+            print(json.dumps(task), file=process.stdin, flush=True)
+            line = process.stdout.readline()
+            found: dict[str, float] | str = json.loads(line) if line else "the process died"
+            if isinstance(found, dict):
+                found["seconds"] = time.perf_counter() - began
+            yield found
+
+
+def compare(contenders: Sequence[Contender], options: argparse.Namespace) -> Found:
+    """The least figures of all rounds, in each of which the contenders take turns."""
+    best: Found = {}
+    left = {contender.name: list(tasks(contender, options)) for contender in contenders}
+    for number in range(options.rounds):
+        for contender in contenders:
+            asked = left[contender.name]
+            for task, figures in zip(list(asked), measure(contender, list(asked)), strict=True):
+                if isinstance(figures, str):
+                    print(f"{contender.name} is left out of {task}: {figures}", file=sys.stderr)
+                    asked.remove(task)
+                    continue
+                known = best.setdefault((contender.name, task), figures)
+                for name, value in figures.items():
+                    known[name] = min(known[name], value)
+                if figures["seconds"] > LONG:
+                    asked.remove(task)
+            print(f"round {number + 1}: {contender.name}", file=sys.stderr, flush=True)
+    return best
+
+
+def tables(best: Found) -> Iterator[str]:
+    """One Markdown table for each measure."""
+    for kind, columns in COLUMNS.items():
+        rows = sorted(task for task in {task for _, task in best} if task[0] == kind)
+        if not rows:
+            continue
+        yield f"\n{TITLES[kind]}\n"
+        yield f"| samples | ranks | | {' | '.join(columns)} | ratio |"
+        yield f"|---:|---:|---|{'---:|' * len(columns)}---:|"
+        for task in rows:
+            base = best.get((BASELINE, task))
+            for name in CONTENDERS:
+                if (figures := best.get((name, task))) is not None:
+                    cells = [f"{task[1]:,}", str(task[2]), name]
+                    cells += [f"{figures[column]:,.{_digits(column)}f}" for column in columns]
+                    cells.append(f"{figures[columns[0]] / base[columns[0]]:.3g}" if base else "")
+                    yield f"| {' | '.join(cells)} |"
+
+
+def _digits(column: str) -> int:
+    return {"ns": 0, "first_ms": 2, "peak_mb": 1, "us_per_batch": 0}[column]
+
+
+def report(best: Found, contenders: Sequence[Contender], seconds: float) -> dict[str, Any]:
+    """The run as JSON values."""
+    return {
+        "command": f"python bench/compare.py {' '.join(sys.argv[1:])}".strip(),
+        "seconds": round(seconds),
+        "machine": {"system": platform.platform(), "cpus": os.cpu_count(), "cpu": _cpu()},
+        "versions": {
+            "Python": platform.python_version(),
+            **{c.package: c.version for c in contenders if c.package},
+        },
+        "figures": [
+            {
+                "contender": name,
+                "measure": task[0],
+                "num_samples": task[1],
+                "world_size": task[2],
+                **figures,
             }
-            for name, row in best.items():
-                ratio = row["ns"] / best["torch"]["ns"]
-                print(
-                    f"{num_samples:>13,} {world_size:>4} {name:8} {row['ns']:>9.0f} "
-                    f"{row['first']:>9.2f} {row['MB']:>8.1f}  {ratio:.2f}",
-                    flush=True,
-                )
+            for (name, task), figures in best.items()
+        ],
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.machine())
 
 
 def numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",")]
+    return [int(float(number)) for number in text.split(",")]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--num-samples", type=numbers, default=[100_000, 1_000_000, 10_000_000])
-    parser.add_argument("--worlds", type=numbers, default=[1, 8, 64])
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
-        "--limit", type=int, default=10**6, help="iterate over at most so many indices"
+        "--num-samples",
+        type=numbers,
+        default="1e5,1e6,1e7,1e8,1e10,1e12",
+        help="sizes on one rank; each contender as far as it can",
     )
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--worlds", type=numbers, default="1,8,64,512,4096", help="world sizes")
+    parser.add_argument(
+        "--size",
+        type=numbers,
+        default="1e6,1e8",
+        help="sizes at which the world size varies, the first for all, the others for those who "
+        "build nothing of that size",
+    )
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures")
+    parser.add_argument("--plot", type=Path, metavar="DIRECTORY", help="draw the curves as SVG")
     options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(measure(*json.loads(options.measure))))
-    else:
-        compare(options.num_samples, options.worlds, options.rounds, options.limit)
+    began = time.perf_counter()
+    contenders = [contender for contender in CONTENDERS.values() if contender.version]
+    for contender in CONTENDERS.values():
+        if contender not in contenders:
+            print(f"{contender.name} is left out: {contender.package} is not installed")
+    best = compare(contenders, options)
+    for line in tables(best):
+        print(line)
+    found = report(best, contenders, time.perf_counter() - began)
+    print(f"\n{found['machine']}, {found['versions']}, {found['seconds']} s")
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    if options.plot:
+        from curves import draw
+
+        draw(found["figures"], options.plot)
 
 
 if __name__ == "__main__":
