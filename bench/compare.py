@@ -40,7 +40,7 @@ COLUMNS = {
 """What the tables show, the first of them as a ratio, too."""
 
 TITLES = {
-    "iterate": "An epoch of rank 0, ns per index with set-up; first index; memory on top of imports",
+    "iterate": "An epoch of rank 0: ns per index, set-up included; first index; peak memory",
     "resume": "The first index after a resume at 99 % of an epoch",
     "load": "Batches of 256 per rank through a DataLoader without workers, set-up included",
     "array": "Share.numpy(): at most ten million indices as an array",

@@ -5,8 +5,10 @@ NumPy is imported when so many places are asked for at once that it is worth it,
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from itertools import accumulate, chain, cycle
 from typing import TYPE_CHECKING, Any
 
 from .order import LazyOrder, laps, sliced
@@ -17,7 +19,10 @@ if TYPE_CHECKING:
     from .permutation import Feistel
 
 WORTHWHILE = 512
-"""From how many places on an array is made faster than a list."""
+"""From how many places on it is worth to import NumPy."""
+
+WORTHWHILE_LOADED = 64
+"""From how many places on an array is made faster than a list, where NumPy was imported before."""
 
 CHUNK = 2**15
 """How many places are evaluated at once: what fits into a processor's cache."""
@@ -33,6 +38,11 @@ def numpy() -> ModuleType | None:
     return numpy
 
 
+def worthwhile() -> int:
+    """From how many places on an array is better than a list, now."""
+    return WORTHWHILE if sys.modules.get("numpy") is None else WORTHWHILE_LOADED
+
+
 class Rounds:
     """The rounds of a Feistel network over `range(a) x range(b)`, on arrays of positions.
 
@@ -41,7 +51,7 @@ class Rounds:
 
     Args:
         np: NumPy.
-        network: The network: its sides and tables.
+        network: The network: its sides, and the words of its tables.
     """
 
     def __init__(self, np: Any, network: Feistel) -> None:
@@ -49,8 +59,11 @@ class Rounds:
         self._sides = np.uint32(network.a), np.uint32(network.b)
         self._low = [np.uint32(bits) for bits in network.low]
         self._masks = [np.uint32((1 << bits) - 1) for bits in network.low]
+        ends = list(accumulate(chain.from_iterable(network.sizes)))
+        words = iter(np.split(np.frombuffer(network.words, dtype="<u8"), ends[:-1]))
         self._tables = [
-            [np.asarray(part, dtype=np.uint32) for part in turn] for turn in network.tables
+            [(next(words) % np.uint64(side)).astype(np.uint32) for _ in sizes]
+            for sizes, side in zip(network.sizes, cycle(self._sides), strict=False)
         ]
 
     def take(self, places: range) -> Any:

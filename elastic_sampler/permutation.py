@@ -29,7 +29,7 @@ successors as in a random permutation. With six the right number of neighbours d
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import shake_256
@@ -38,7 +38,7 @@ from math import isqrt
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from .arrays import WORTHWHILE, Rounds, numpy
+from .arrays import Rounds, numpy, worthwhile
 from .checks import integer, num_samples
 from .order import FullOrder
 
@@ -137,16 +137,20 @@ _Key: TypeAlias = tuple[int, int, int, int, int]
 _shared: WeakValueDictionary[_Key, _Exact | Feistel] = WeakValueDictionary()
 
 
-def _words(key: bytes, count: int) -> tuple[int, ...]:
-    return struct.unpack(f"<{count}Q", shake_256(key).digest(8 * count))
+def _digest(key: bytes, count: int) -> bytes:
+    return shake_256(key).digest(8 * count)
+
+
+def _unpacked(words: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(words) // 8}Q", words)
 
 
 class _Exact:
     """A Fisher-Yates shuffle, kept as a list."""
 
     def __init__(self, n: int, key: bytes) -> None:
-        self._order = list(range(n))
-        for last, word in zip(range(n - 1, 0, -1), _words(key, max(n - 1, 0)), strict=True):
+        self._order, words = list(range(n)), _unpacked(_digest(key, max(n - 1, 0)))
+        for last, word in zip(range(n - 1, 0, -1), words, strict=True):
             other = word % (last + 1)
             self._order[last], self._order[other] = self._order[other], self._order[last]
 
@@ -176,15 +180,24 @@ class Feistel:
         n: Results of n or more are sent through again.
         a: The left side.
         b: The right side.
-        tables: For each turn the one table of its round function, or the two of the high and the
-            low bits.
+        sizes: For each turn the size of the one table of its round function, or of the two of the
+            high and the low bits.
         low: For the left and the right digit, how many bits are low ones.
+        words: The 64-bit words that the tables are made of, one after the other.
     """
 
     def __init__(
-        self, n: int, a: int, b: int, tables: list[list[list[int]]], low: tuple[int, int]
+        self, n: int, a: int, b: int, key: bytes, sizes: list[list[int]], low: tuple[int, int]
     ) -> None:
-        self.n, self.a, self.b, self.tables, self.low = n, a, b, tables, low
+        self.n, self.a, self.b, self.sizes, self.low = n, a, b, sizes, low
+        self.words = _digest(key, sum(map(sum, sizes)))
+
+    def _tables(self) -> Iterator[list[list[int]]]:
+        """For each turn its tables: of what is added to the left digit, then to the right one."""
+        words = iter(_unpacked(self.words))
+        for turn, sizes in enumerate(self.sizes):
+            adds = (self.a, self.b)[turn % 2]
+            yield [[word % adds for word in islice(words, size)] for size in sizes]
 
     @cached_property
     def _rounds(self) -> Rounds | None:
@@ -205,7 +218,7 @@ class Feistel:
 
     def array(self, places: range) -> Any:
         """The same, an array where that is faster."""
-        if len(places) >= WORTHWHILE and self._rounds is not None:
+        if len(places) >= worthwhile() and self._rounds is not None:
             return self._rounds.take(places)
         return self._walked(places)
 
@@ -254,12 +267,15 @@ class _OneTable(Feistel):
     """
 
     def __init__(self, n: int, a: int, b: int, key: bytes) -> None:
-        sides = [(b, a), (a, b)] * (_ROUNDS // 2)  # what a table reads, what it adds to
-        words = iter(_words(key, sum(read for read, _ in sides)))
-        digits = list(range(max(a, b)))  # shared by all entries, instead of an object for each
-        tables = [[digits[word % adds] for word in islice(words, read)] for read, adds in sides]
-        super().__init__(n, a, b, [[table] for table in tables], (0, 0))
-        self._grown = [table * (turn // 2 + turn % 2 + 1) for turn, table in enumerate(tables)]
+        super().__init__(n, a, b, key, [[b], [a]] * (_ROUNDS // 2), (0, 0))
+
+    @cached_property
+    def _grown(self) -> list[list[int]]:
+        digits = list(range(max(self.a, self.b)))  # shared by all, instead of an object for each
+        return [
+            [digits[word] for word in table] * (turn // 2 + turn % 2 + 1)
+            for turn, (table,) in enumerate(self._tables())
+        ]
 
     def _once(self, positions: Sequence[int]) -> list[int]:
         a, b = self.a, self.b
@@ -277,28 +293,28 @@ class _OneTable(Feistel):
         ]
 
     def _f(self, turn: int, digit: int) -> int:
-        return self.tables[turn][0][digit]
+        return self._grown[turn][digit]
 
 
 class _TwoTables(Feistel):
     """Each round function is the sum of two tables: for the high bits of a digit, and the low."""
 
     def __init__(self, n: int, a: int, b: int, key: bytes) -> None:
-        low_a, low_b = (a - 1).bit_length() // 2, (b - 1).bit_length() // 2
-        sides = [(b, low_b, a), (a, low_a, b)] * (_ROUNDS // 2)
-        sizes = [(((side - 1) >> low) + 1, 1 << low, adds) for side, low, adds in sides]
-        words = iter(_words(key, sum(high + low for high, low, _ in sizes)))
-        tables = [
-            [[word % adds for word in islice(words, size)] for size in (high, low)]
-            for high, low, adds in sizes
-        ]
-        super().__init__(n, a, b, tables, (low_a, low_b))
+        low = (a - 1).bit_length() // 2, (b - 1).bit_length() // 2
+        of_a, of_b = (
+            [((s - 1) >> bits) + 1, 1 << bits] for s, bits in zip((a, b), low, strict=True)
+        )
+        super().__init__(n, a, b, key, [of_b, of_a] * (_ROUNDS // 2), low)
+
+    @cached_property
+    def _pairs(self) -> list[list[list[int]]]:
+        return list(self._tables())
 
     def _once(self, positions: Sequence[int]) -> list[int]:
         a, b = self.a, self.b
         low_a, low_b = self.low
         mask_a, mask_b = (1 << low_a) - 1, (1 << low_b) - 1
-        (f0, e0), (g0, h0), (f1, e1), (g1, h1), (f2, e2), (g2, h2) = self.tables
+        (f0, e0), (g0, h0), (f1, e1), (g1, h1), (f2, e2), (g2, h2) = self._pairs
         return [
             left * b + (right + g2[left >> low_a] + h2[left & mask_a]) % b
             for position in positions
@@ -312,6 +328,6 @@ class _TwoTables(Feistel):
         ]
 
     def _f(self, turn: int, digit: int) -> int:
-        high, low = self.tables[turn]
+        high, low = self._pairs[turn]
         bits = self.low[(turn + 1) % 2]
         return high[digit >> bits] + low[digit & ((1 << bits) - 1)]
