@@ -224,7 +224,7 @@ class Feistel:
 
     def gather(self, positions: Any) -> Any:
         """The samples at any positions, an array where that is faster."""
-        if len(positions) >= WORTHWHILE and self._rounds is not None:
+        if len(positions) >= worthwhile() and self._rounds is not None:
             return self._rounds.gather(positions)
         return self._walked(list(map(int, positions)))
 
