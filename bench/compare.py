@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -59,10 +60,10 @@ def tasks(contender: Contender, options: argparse.Namespace) -> Iterator[Task]:
         # To skip most of 10**8 indices takes minutes, and tells nothing new.
         if contender.lazy or size <= 10**7:
             yield "resume", size, 1
-    if not contender.name.startswith("Grain"):
+    if find_spec("torch") and not contender.name.startswith("Grain"):  # it has loaders of its own
         for world in worlds[:2]:
             yield "load", options.size[0], world
-    if contender.name == "ours":
+    if find_spec("numpy") and contender.name == "ours":
         for size in options.size:
             yield "array", size, 1
 
@@ -194,7 +195,7 @@ def main() -> None:
     contenders = [contender for contender in CONTENDERS.values() if contender.version]
     for contender in CONTENDERS.values():
         if contender not in contenders:
-            print(f"{contender.name} is left out: {contender.package} is not installed")
+            print(f"{contender.name} is left out: {contender.package} is not installed", flush=True)
     best = compare(contenders, options)
     for line in tables(best):
         print(line)
