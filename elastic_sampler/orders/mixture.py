@@ -224,7 +224,7 @@ class Cycle:
     def _sums(self) -> list[int]:
         return [0, *accumulate(self.weights)]
 
-    @property
+    @cached_property
     def period(self) -> int:
         """The sum of the weights."""
         return self._sums[-1]
@@ -303,12 +303,12 @@ class Stretch:
     turns: tuple[int, ...]
     words: Words
 
-    @property
+    @cached_property
     def window(self) -> int:
         """Places that are shuffled among themselves; the last of a period may be fewer."""
         return min(WINDOW, self.cycle.period)
 
-    @property
+    @cached_property
     def _windows(self) -> int:
         return -(-self.cycle.period // self.window)
 
@@ -329,13 +329,13 @@ class Stretch:
 
     def turn(self, place: int) -> tuple[int, int]:
         """The part that a place of the row belongs to, and the number of its turn."""
-        period, rest = divmod(place, self.cycle.period)
-        window, inside = divmod(rest, self.window)
-        size = min(self.window, self.cycle.period - window * self.window)
+        cycle, length = self.cycle, self.window
+        period, rest = divmod(place, cycle.period)
+        window, inside = divmod(rest, length)
+        size = min(length, cycle.period - window * length)
         word = self.words.at(period * self._windows + window)
-        rest = window * self.window + _swapped(inside, size, word)
-        part, turn = self.cycle.turn(rest)
-        return part, self.turns[part] + period * self.cycle.weights[part] + turn
+        part, turn = cycle.turn(window * length + _swapped(inside, size, word))
+        return part, self.turns[part] + period * cycle.weights[part] + turn
 
     def turns_at(self, np: Any, places: range) -> tuple[Any, Any]:
         """The same of a range of places, below 2**62."""
@@ -457,7 +457,21 @@ class Mixed(LazyOrder[int]):
         if len(places) >= WORTHWHILE and self._fits(places) and numpy() is not None:
             samples: list[int] = self.array(places).tolist()
             return samples
-        return [self.draw(place).sample for place in places]
+        start = self.stretch.start(self.epoch)
+        by_pass: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+        for i, place in enumerate(range(places.start + start, places.stop + start, places.step)):
+            part, turn = self.stretch.turn(place)
+            number, inside = divmod(turn, self.parts.sizes[part])
+            where, wanted = by_pass.setdefault((part, number), ([], []))
+            where.append(i)
+            wanted.append(inside)
+        samples = [0] * len(places)
+        for (part, number), (where, wanted) in by_pass.items():
+            order, offset = self.parts.pass_of(part, number), self.parts.offsets[part]
+            found = order.gather(wanted) if isinstance(order, Permutation) else wanted
+            for i, sample in zip(where, found, strict=True):
+                samples[i] = int(sample) + offset
+        return samples
 
     def _fits(self, places: range) -> bool:
         """Whether 64-bit words are enough."""
