@@ -79,7 +79,9 @@ def peak() -> int:
 
 def measure(name: str, n: int, world_size: int, with_numpy: bool, limit: int) -> dict[str, float]:
     """Figures of one order, in this process. It iterates over at most `limit` places."""
-    if not with_numpy:
+    if with_numpy:
+        import numpy  # noqa: F401 (its import is not what is measured)
+    else:
         sys.modules["numpy"] = None  # type: ignore[assignment]
     from elastic_sampler import ElasticDistributedSampler, World
 
