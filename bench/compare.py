@@ -21,7 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from contenders import BASELINE, CONTENDERS, Contender
+from contenders import CONTENDERS, Contender
+from views import VIEWS
 
 Task: TypeAlias = tuple[str, int, int]
 """What to measure, number of samples, world size."""
@@ -31,21 +32,6 @@ Found: TypeAlias = dict[tuple[str, Task], dict[str, float]]
 
 LONG = 5.0
 """A task that took so many seconds is not repeated."""
-
-COLUMNS = {
-    "iterate": ("ns", "first_ms", "peak_mb"),
-    "resume": ("first_ms",),
-    "load": ("us_per_batch",),
-    "array": ("ns",),
-}
-"""What the tables show, the first of them as a ratio, too."""
-
-TITLES = {
-    "iterate": "An epoch of rank 0: ns per index, set-up included; first index; peak memory",
-    "resume": "The first index after a resume at 99 % of an epoch",
-    "load": "Batches of 256 per rank through a DataLoader without workers, set-up included",
-    "array": "Share.numpy(): at most ten million indices as an array",
-}
 
 
 def tasks(contender: Contender, options: argparse.Namespace) -> Iterator[Task]:
@@ -112,29 +98,6 @@ def compare(contenders: Sequence[Contender], options: argparse.Namespace) -> Fou
     return best
 
 
-def tables(best: Found) -> Iterator[str]:
-    """One Markdown table for each measure."""
-    for kind, columns in COLUMNS.items():
-        rows = sorted(task for task in {task for _, task in best} if task[0] == kind)
-        if not rows:
-            continue
-        yield f"\n{TITLES[kind]}\n"
-        yield f"| samples | ranks | | {' | '.join(columns)} | ratio |"
-        yield f"|---:|---:|---|{'---:|' * len(columns)}---:|"
-        for task in rows:
-            base = best.get((BASELINE, task))
-            for name in CONTENDERS:
-                if (figures := best.get((name, task))) is not None:
-                    cells = [f"{task[1]:,}", str(task[2]), name]
-                    cells += [f"{figures[column]:,.{_digits(column)}f}" for column in columns]
-                    cells.append(f"{figures[columns[0]] / base[columns[0]]:.3g}" if base else "")
-                    yield f"| {' | '.join(cells)} |"
-
-
-def _digits(column: str) -> int:
-    return {"ns": 0, "first_ms": 2, "peak_mb": 1, "us_per_batch": 0}[column]
-
-
 def report(best: Found, contenders: Sequence[Contender], seconds: float) -> dict[str, Any]:
     """The run as JSON values."""
     return {
@@ -197,9 +160,10 @@ def main() -> None:
         if contender not in contenders:
             print(f"{contender.name} is left out: {contender.package} is not installed", flush=True)
     best = compare(contenders, options)
-    for line in tables(best):
-        print(line)
     found = report(best, contenders, time.perf_counter() - began)
+    for view in VIEWS:
+        for line in view.table(found["figures"]):
+            print(line)
     print(f"\n{found['machine']}, {found['versions']}, {found['seconds']} s")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")

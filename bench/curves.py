@@ -8,6 +8,7 @@ from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from views import VIEWS, Row, View
 
 GREY = "#808080"
 """Of text and lines: legible on white and on black."""
@@ -43,40 +44,21 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def draw(figures: Sequence[dict[str, Any]], directory: Path) -> None:
-    """Write one SVG per question: how does each cost grow, with what?"""
+def draw(figures: Sequence[Row], directory: Path) -> None:
+    """Write one SVG per view: how does this cost grow, with what?"""
     directory.mkdir(parents=True, exist_ok=True)
-    epochs = [row for row in figures if row["measure"] == "iterate"]
-    alone = [row for row in epochs if row["world_size"] == 1]
-    least = min(row["num_samples"] for row in epochs if row["world_size"] > 1)
-    several = [row for row in epochs if row["num_samples"] == least]
-    resumed = [row for row in figures if row["measure"] == "resume"]
-    n, w = ("num_samples", "samples"), ("world_size", "ranks")
-    ns, ms = ("ns", "ns per index, set-up included"), ("first_ms", "ms to the first index")
-    charts = {
-        "ns-by-samples": (alone, n, ns, "One rank"),
-        "ns-by-ranks": (several, w, ns, f"{least:,} samples"),
-        "first-by-samples": (alone, n, ms, "The first index"),
-        "resume-by-samples": (resumed, n, ms, "The first index after a resume at 99 %"),
-        "memory-by-samples": (alone, n, ("peak_mb", "MB at the peak"), "Memory"),
-    }
-    for name, (rows, across, up, title) in charts.items():
-        _chart(rows, across, up, title, directory / f"{name}.svg")
+    for view in VIEWS:
+        if len({row[view.across] for row in view.rows(figures)}) > 1:
+            _chart(view, view.rows(figures), directory / f"{view.name}.svg")
 
 
-def _chart(
-    rows: Sequence[dict[str, Any]],
-    across: tuple[str, str],
-    up: tuple[str, str],
-    title: str,
-    path: Path,
-) -> None:
+def _chart(view: View, rows: Sequence[Row], path: Path) -> None:
     with rc_context(STYLE):
         figure = Figure(figsize=(8, 4.2), layout="constrained")
         axes = figure.subplots()
         for name, colour in COLOURS.items():
             points = sorted(
-                (row[across[0]], max(row[up[0]], 0.01))  # what is less than a page is no memory
+                (row[view.across], max(row[view.figure], 0.01))  # less than a page is no memory
                 for row in rows
                 if row["contender"] == name
             )
@@ -85,9 +67,10 @@ def _chart(
                 axes.loglog(
                     *zip(*points, strict=True), "o-", ms=4, lw=wide, color=colour, label=name
                 )
-        axes.set_xticks(sorted({row[across[0]] for row in rows}))
+        axes.set_xticks(sorted({row[view.across] for row in rows}))
         axes.set_xticks([], minor=True)
         axes.xaxis.set_major_formatter("{x:g}")
-        axes.set(xlabel=across[1], ylabel=up[1], title=title)
+        axes.set(xlabel="samples" if view.across == "num_samples" else "ranks")
+        axes.set_title(view.heading(rows), fontsize="medium")
         figure.legend(loc="outside right center", fontsize="small")
         figure.savefig(path, metadata={"Date": None})
