@@ -152,7 +152,7 @@ class Accelerate(Contender):
 
 class GrainIndexSampler(Contender):
     # It divides the data between ranks before it shuffles, so a rank sees the same part each epoch.
-    name, package, lazy, limit = "Grain IndexSampler", "grain", True, 10**4
+    name, package, lazy, up_to, limit = "Grain IndexSampler", "grain", True, 10**12, 10**4
 
     def rest(self, num_samples: int, world_size: int, position: int) -> Iterator[int]:
         from grain.samplers import IndexSampler
@@ -168,7 +168,7 @@ class GrainIndexSampler(Contender):
 
 
 class GrainShuffle(Contender):
-    name, package, lazy, limit = "Grain MapDataset.shuffle", "grain", True, 10**4
+    name, package, lazy, up_to, limit = "Grain MapDataset.shuffle", "grain", True, 10**12, 10**4
 
     def rest(self, num_samples: int, world_size: int, position: int) -> Iterator[int]:
         import grain
