@@ -23,9 +23,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from elastic_sampler.share import Tail
+from job import Job, Stage, Step, lockstep
 
-from .job import Job, Stage, Step, lockstep
+from elastic_sampler.share import Tail
 
 SEED = 1
 PATIENCE = 1800.0  # seconds that the ranks of one stage may take together

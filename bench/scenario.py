@@ -20,7 +20,7 @@ Horovod 0.28.1 does not compile against a torch that asks for C++17. Its sampler
 what `pip download --no-deps horovod` gives, and have PYTHONPATH name that folder. Megatron is not
 played: the wheel megatron-core has no samplers.
 
-usage: python -m bench.scenario [--peer NAME] [--worlds 8:800,6:500,7:700,3] [--rank-batch 12]
+usage: python bench/scenario.py [--peer NAME] [--worlds 8:800,6:500,7:700,3] [--rank-batch 12]
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from job import Job, Stage, Step, stages
+from peers import PEERS, Peer, described
+
 from elastic_sampler import audit
 from elastic_sampler.sample_log import Entry
-
-from .job import Job, Stage, Step, stages
-from .peers import PEERS, Peer, described
 
 LINE = "{:18} {:>9} {:>9} {:>9} {:>6} {:>12} {:>12} {:>7}"
 HEAD = LINE.format("", "version", "lost", "repeated", "tail", "batches", "equal steps", "seconds")
@@ -118,9 +118,8 @@ def line(name: str, peer: Peer, found: dict[str, Any]) -> str:
 
 def in_a_fresh_process(name: str, arguments: list[str]) -> dict[str, Any]:
     """Play with one peer in a process of its own."""
-    command = [sys.executable, "-m", "bench.scenario", *arguments, "--play", name]
-    root = Path(__file__).parents[1]
-    ran = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=3600)
+    command = [sys.executable, __file__, *arguments, "--play", name]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=3600)
     if ran.returncode:
         error = ran.stderr.strip().splitlines()[-1:]
         return {"refused": f"ended with {ran.returncode}: {error}", "seconds": 0, "stages": 0}

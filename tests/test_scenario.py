@@ -9,18 +9,17 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+BENCH = Path(__file__).parents[1] / "bench"
 
 pytestmark = pytest.mark.skipif(
-    not (ROOT / "bench").exists(), reason="the benchmarks are in the checkout only"
+    not BENCH.exists(), reason="the benchmarks are in the checkout only"
 )
 
 
 def played(*arguments: str) -> list[str]:
     """The lines that the script prints, its head apart."""
     ran = subprocess.run(
-        [sys.executable, "-m", "bench.scenario", *arguments],
-        cwd=ROOT,
+        [sys.executable, str(BENCH / "scenario.py"), *arguments],
         capture_output=True,
         text=True,
         timeout=300,
