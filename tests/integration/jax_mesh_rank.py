@@ -51,7 +51,10 @@ def worlds() -> dict[str, Any]:
     data_model = jax.make_mesh((2, 4), ("data", "model"))
     sharding = NamedSharding(data_model, P("data"))
     assert World.from_jax_mesh(data_model, "data").nearness is Nearness.EXPLICIT
+    detected = World.detect()
+    assert detected.nearness is Nearness.LIVE
     return {
+        "detected": [detected.rank, detected.size],
         "data 2, model 4": both(data_model, "data"),
         "data 4, model 2": both(jax.make_mesh((4, 2), ("data", "model")), "data"),
         "data 8": both(jax.make_mesh((8,), ("data",)), "data"),

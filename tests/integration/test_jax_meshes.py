@@ -43,6 +43,7 @@ def test_processes_are_ranks_of_the_data_by_the_parts_of_the_batch_that_they_hol
     def all_of(name: str) -> list[Any]:
         return [rank[name] for rank in ranks]
 
+    assert [[rank, 4] for rank in range(4)] == all_of("detected")
     # A process has two devices. Mesh and sharding (along rows, along columns) say the same.
     for name, expected in {
         "data 2, model 4": [[0, 2], [0, 2], [1, 2], [1, 2]],
