@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -107,6 +108,7 @@ def report(best: Found, contenders: Sequence[Contender], seconds: float) -> dict
         "versions": {
             "Python": platform.python_version(),
             **{c.package: c.version for c in contenders if c.package},
+            **({"numpy": version("numpy")} if find_spec("numpy") else {}),
         },
         "figures": [
             {

@@ -59,7 +59,7 @@ class Permutation(FullOrder):
     """A pseudo-random bijection of `range(n)`, the same for the same (n, seed, epoch) everywhere.
 
     Indexing, slicing and `index` cost the number of places asked for. The first of them sets up
-    O(n ** 1/4) words (O(n ** 1/2) below four million): 1 to 2 ms at any n up to 10**12.
+    O(n ** 1/4) words (O(n ** 1/2) below four million): at most 2 ms at any n up to 10**12.
 
     Args:
         n: How many indices, `0 <= n <= 2**62`.
