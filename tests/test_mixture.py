@@ -15,7 +15,7 @@ from strategies import seeds
 
 from elastic_sampler import ElasticBatchSampler, ElasticDistributedSampler, StateError, World
 from elastic_sampler.orders import Draw, Mixture
-from elastic_sampler.orders.mixture import Cycle
+from elastic_sampler.orders.turns import Cycle
 
 weights_ = st.lists(st.integers(0, 40), min_size=1, max_size=8).filter(any)
 
