@@ -14,7 +14,7 @@ are not needed, and contradict one another)::
     pip install absl-py array-record autograd boto3 Brotli catalogue cloudpickle deprecated \
         "etils[epath,epy]" lightning-utilities obstore opentelemetry-sdk \
         opentelemetry-exporter-otlp-proto-http pandas portpicker psutil pynvml python-snappy \
-        redis semver tifffile zstd
+        redis scipy semver tifffile zstd
 
 Horovod 0.28.1 does not compile against a torch that asks for C++17. Its sampler is Python: unpack
 what `pip download --no-deps horovod` gives, and have PYTHONPATH name that folder. Megatron is not
