@@ -56,7 +56,11 @@ class Tracked(Generic[Batch]):
         self._bar = _tqdm() if progress else None
         self._batching = batches if isinstance(batches, Batching) else None
         # Of an iteration over batches each delivered one is an item; else so many indices are.
-        self._size = 1 if isinstance(batches, Batching) else _batch_size_of(loader, batches)
+        whole = batches is None and getattr(loader, "batch_sampler", None) is sampler
+        if isinstance(batches, Batching) or whole:  # an order of whole batches: places, one by one
+            self._size = 1
+        else:
+            self._size = _batch_size_of(loader, batches)
 
     def __len__(self) -> int:
         """How many batches the loader says it has, or the whole epoch has (`whole_epoch`)."""

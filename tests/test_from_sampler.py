@@ -193,7 +193,7 @@ def test_whole_batches_go_through_torchs_loader_and_are_tracked(torch: Any) -> N
     for rank in range(2):
         sampler = rank_of(FromSampler(inner, seed=1), rank, 2, tail="uneven")
         loader = data.DataLoader(values, batch_sampler=sampler, num_workers=2)  # type: ignore[arg-type]
-        for step, batch in enumerate(sampler.track(loader, batch_size=1)):
+        for step, batch in enumerate(sampler.track(loader)):
             seen += batch.tolist()
             if step == 3:
                 states.append(sampler.state_dict())
@@ -205,7 +205,7 @@ def test_whole_batches_go_through_torchs_loader_and_are_tracked(torch: Any) -> N
         sampler = rank_of(FromSampler(inner, seed=1), rank, 3, tail="uneven")
         sampler.load_state_dict(states[0])
         loader = data.DataLoader(values, batch_sampler=sampler)  # type: ignore[arg-type]
-        for batch in sampler.track(loader, batch_size=1):
+        for batch in sampler.track(loader):
             seen += batch.tolist()
     assert list(range(100)) == sorted(seen)
 
