@@ -85,12 +85,15 @@ class Rounds:
         left = position // self._b
         right = (position - left * self._b).astype(np.uint32)
         left = left.astype(np.uint32)
+        spare = np.empty_like(left)  # instead of new arrays in each turn
         for turn, tables in enumerate(self._tables):
             read, adds = (left, right) if turn % 2 else (right, left)
             digits = [read] if len(tables) == 1 else self._split(read, (turn + 1) % 2)
             for table, digit in zip(tables, digits, strict=True):
-                adds += table.take(digit)
-                np.minimum(adds, adds - self._sides[turn % 2], out=adds)
+                table.take(digit, out=spare, mode="clip")  # none is clipped; to raise costs a copy
+                adds += spare
+                np.subtract(adds, self._sides[turn % 2], out=spare)
+                np.minimum(adds, spare, out=adds)
         return left.astype(np.uint64) * self._b + right
 
     def _split(self, digit: Any, side: int) -> list[Any]:
