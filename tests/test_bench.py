@@ -78,7 +78,8 @@ def test_ratios_are_relative_to_torch(ran: tuple[str, dict[str, Any], Path]) -> 
         name: [line[1] for line in lines if line[0] == f"| {name}"] for name in ("ours", TORCH)
     }
 
-    assert all(cell.endswith(" (1)") for cell in cells[TORCH])
+    # Of the first table, which is of time: memory may be 0 at tiny sizes, and has no ratios then.
+    assert cells[TORCH][0].endswith(" (1)")
     assert cells["ours"][0].endswith(")")
 
 

@@ -153,7 +153,6 @@ def test_an_epoch_of_billions_of_draws_is_resumed_at_any_of_them() -> None:
 
 
 LARGE = """
-import sys
 from array import array
 from pathlib import Path
 import numpy
@@ -165,19 +164,24 @@ def peak():  # in KiB; not ru_maxrss, which begins with the peak of the parent p
 
 weights = array("d", range(1, 1001)) * 10_000
 before = peak()
-order = Weighted(weights, seed=0)
+order = Weighted(weights, seed=0, replacement={})
 assert len(order(0)) == 10_000_000
 order(0)[:100_000]
 print((peak() - before) / 1024)
 """
 
 
-def test_ten_million_weights_take_less_than_250_megabytes() -> None:
+@pytest.mark.parametrize("replacement", [True, False])
+def test_ten_million_weights_take_less_than_250_megabytes(replacement: bool) -> None:
     pytest.importorskip("numpy", reason="needs NumPy")
     if sys.platform != "linux":
         pytest.skip("the peak is read from /proc")
     ran = subprocess.run(
-        [sys.executable, "-c", LARGE], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", LARGE.format(replacement)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
 
     assert 100 < float(ran.stdout) < 250

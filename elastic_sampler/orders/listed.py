@@ -12,10 +12,10 @@ from ..order import LazyOrder
 
 @dataclass(frozen=True)
 class Listed(LazyOrder[int]):
-    """The indices in a column, 8 bytes each.
+    """The indices in a column, 4 or 8 bytes each.
 
     Attributes:
-        column: The indices, as 64-bit integers.
+        column: The indices, as 32-bit or 64-bit integers.
     """
 
     column: array[int]
@@ -31,7 +31,9 @@ class Listed(LazyOrder[int]):
     def array(self, places: range) -> Any:
         """The same; an array where NumPy is installed."""
         np = numpy()
-        column = self.column if np is None else np.frombuffer(self.column, dtype=np.int64)
+        column = (
+            self.column if np is None else np.frombuffer(self.column, dtype=self.column.typecode)
+        )
         return column[places.start : places.stop : places.step]
 
     def __repr__(self) -> str:
